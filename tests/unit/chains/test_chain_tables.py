@@ -6,6 +6,7 @@ import pytest
 
 from rpcaccel import chains
 from rpcaccel.chains import ChainError
+from rpcaccel.core.agreement.equality import comparable
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Spelling
 from rpcaccel.core.replies.error_rules import classify
 from rpcaccel.core.replies.failure import FailureKind
@@ -88,6 +89,28 @@ def test_methods_denied_by_a_pattern_need_no_rule_and_another_chain_can_take_the
     assert not taken_over.get("c_three").deny
 
 
+def test_what_differs_without_meaning_is_read_with_what_the_rules_say_and_what_another_chain_says() -> None:
+    own = """
+    [[chain.differences.members]]
+    why = "a test"
+    methods = ["a_*"]
+    names = ["logs.x"]
+    way = "optional"
+    [[chain.differences.never]]
+    why = "another test"
+    methods = ["c_three"]
+    """
+    text = SMALL.replace("[[rules]]", own + "[[rules]]", 1).replace('cache = "by-number"', 'cache = "node"')
+    read = chains.read("small", text).differences
+    assert [(row.names, row.way) for row in read.members] == [(("logs.x",), "optional")]
+    assert [row.why for row in read.never] == ["another test", *["a test"] * 4]
+    assert not any(comparable(method, read) for method in ("a_one", "b_two", "c_three"))
+    assert comparable("a_three", read)
+    more = chains.read("small", text.replace("block_time", 'differences_from = "ethereum"\nblock_time')).differences
+    assert more.members == read.members + chains.load("ethereum").differences.members
+    assert not comparable("trace_block", more)
+
+
 def test_what_results_look_like_is_said_for_many_methods_at_once() -> None:
     forms = '\n[[forms]]\nform = "list"\nnamespaces = ["a"]\nnames = ["one"]\nmethods = ["c_three"]\n'
     rules = chains.read("small", SMALL + forms).rules
@@ -150,6 +173,17 @@ def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() ->
             "[[nets]]\n[chain.identity]",
             r"unknown table 'nets': expected one of chain, denied, errors, forms, rules",
         ),
+        (
+            "[[rules]]",
+            '[[chain.differences.members]]\nwhy = ""\nmethods = []\nnames = []\nway = "odd"\n[[rules]]',
+            r"\[chain\], key differences.members\[0\].way: Invalid enum value 'odd'",
+        ),
+        (
+            "[[rules]]",
+            '[[chain.differences.members]]\nwhy = ""\nmethods = []\nnames = []\nway = "alike"\n[[rules]]',
+            r"\[chain\], key differences.members\[0\]: `values` belongs to the way",
+        ),
+        ("block_time", 'differences_from = "x"\nblock_time', r"key differences_from: there is no other chain 'x'"),
         ("[chain]", "[chain", r"not TOML"),
     ],
 )

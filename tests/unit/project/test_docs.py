@@ -13,6 +13,7 @@ from rpcaccel.cli.main import app, run
 from rpcaccel.config.load import PREFIX, load
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.stats.metric_table import EXPOSED
+from rpcaccel.simnode.chain.knobs import LIES, PUSH_FAULTS, Knobs
 from tests.support.services import ROOT
 
 EXAMPLE = ROOT / "docs" / "rpcaccel.toml"
@@ -141,6 +142,17 @@ def test_a_page_says_nothing_twice_and_shows_parts_of_files_as_such(page: Path) 
     lines = [line for line in told if len(line) > 60 or line.startswith("#")]
     assert [line for line in lines if lines.count(line) > 1] == []
     assert re.findall(r"^(?:\[[A-Z][a-z]+\]|[A-Z]\w+=.*)$", text, re.MULTILINE) == []
+
+
+def test_every_knob_and_every_fault_of_the_simulated_nodes_page_is_one_and_none_is_missing() -> None:
+    section = (ROOT / "docs" / "harmony.md").read_text().partition("## 12.")[2].partition("\n## 13.")[0]
+    rows = re.findall(r"^\| (`.+?`) \|(.*)\|", section, re.MULTILINE)
+    named = {name for names, _ in rows for name in re.findall(r"`([a-z_]+)`", names)}
+    assert len(named) > 10
+    assert named <= set(Knobs().positions())
+    for knob, words in (("`lies`", LIES), ("`push_faults`", PUSH_FAULTS)):
+        text = next(text for names, text in rows if names == knob)
+        assert set(re.findall(r"`([a-z_]+)`:", text)) == set(words)
 
 
 def anchor(heading: str) -> str:

@@ -283,6 +283,64 @@ def test_every_pattern_of_a_table_names_a_method_of_its_chain(name: str) -> None
             assert any(not comparable(method, only) for method in methods), pattern
 
 
+BLOCK, TX, RECEIPT, LOGS = (
+    "eth_getBlockByNumber",
+    "eth_getTransactionByHash",
+    "eth_getTransactionReceipt",
+    "eth_getLogs",
+)
+ZEROS, NO_CODE = "0x" + "0" * 64, "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
+
+
+@pytest.mark.parametrize(
+    ("method", "one", "other", "false"),
+    [
+        (BLOCK, {"hash": "0xa", "totalDifficulty": "0x0"}, {"hash": "0xa", "totalDifficulty": "0xc7"}, {"hash": "0xb"}),
+        (BLOCK, {"requestsHash": "0xe3"}, {}, {"requestsHash": "0xe4"}),
+        (BLOCK, {"nonce": "0x0000000000000042"}, {"nonce": "0x42"}, {"nonce": "0x0000000000000043"}),
+        (BLOCK, {"author": "0xA", "miner": "0xA"}, {"miner": "0xa"}, {"author": "0xb", "miner": "0xa"}),
+        (TX, {"type": "0x0", "accessList": None}, {}, {"type": "0x2", "accessList": None}),
+        (TX, {"accessList": []}, {}, {"accessList": [{"address": "0xa", "storageKeys": []}]}),
+        (TX, {"r": "0x00ab", "v": "0x1", "yParity": "0x1"}, {"r": "0xab", "yParity": "0x1"}, {"r": "0xab", "v": "0x0"}),
+        (TX, {"input": "0x00", "data": "0x00"}, {"input": "0x00"}, {"input": "0x0"}),
+        (TX, {"type": "0x00"}, {"type": "0x0"}, {"type": "0x01"}),
+        (RECEIPT, {"blockTimestamp": "1795369222"}, {"blockTimestamp": "0x6b032906"}, {"blockTimestamp": "0x6b032907"}),
+        (RECEIPT, {"gasUsed": "0x1", "blobGasPrice": "0x1"}, {"gasUsed": "0x1"}, {"gasUsed": "0x2"}),
+        (
+            RECEIPT,
+            {"root": "0xab", "gasUsed": "0x1"},
+            {"status": "0x1", "gasUsed": "0x1"},
+            {"gasUsed": "0x1", "root": "0x"},
+        ),
+        (RECEIPT, {"contractAddress": None, "logs": []}, {"logs": []}, {"contractAddress": "0xa", "logs": []}),
+        (LOGS, [{"removed": False, "transactionLogIndex": "0x0"}], [{}], [{"removed": True}]),
+        ("eth_getStorageAt", ZEROS[:-2] + "5d", "0x5d", ZEROS[:-2] + "5e"),
+        (
+            "eth_getProof",
+            {"storageProof": [{"value": "0x04", "key": "0x01"}]},
+            {"storageProof": [{"value": "0x4", "key": ZEROS[:-1] + "1"}]},
+            {"storageProof": [{"value": "0x40", "key": "0x01"}]},
+        ),
+        ("eth_getProof", {"codeHash": ZEROS}, {"codeHash": NO_CODE}, {"codeHash": NO_CODE[:-1] + "1"}),
+        (
+            "eth_feeHistory",
+            {"gasUsedRatio": [0, 0.1234567890123]},
+            {"gasUsedRatio": [0.0, 0.123456789]},
+            {"gasUsedRatio": [0, 0.1235]},
+        ),
+        ("eth_feeHistory", {"reward": []}, {}, {"reward": [["0x1"]]}),
+    ],
+)
+def test_clients_of_ethereum_spell_the_same_in_these_ways_and_no_further(
+    method: str, one: Any, other: Any, false: Any
+) -> None:
+    table = chains.load("ethereum").differences
+    texts = [json.dumps(value).encode() for value in (one, other, false)]
+    assert difference(texts[0], texts[1], method, STRICT) != "" or one == {"contractAddress": None, "logs": []}
+    assert difference(texts[0], texts[1], method, table) == ""
+    assert difference(texts[0], texts[2], method, table) != ""
+
+
 @pytest.mark.parametrize(
     ("method", "one", "other"),
     [
