@@ -7,7 +7,7 @@ is that of the observations divided by their number, and within a bucket observa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp, log, sqrt
 
 from msgspec import Struct
@@ -18,6 +18,8 @@ FEWEST = 5
 """Calls of a method, on either side, below which the method is not compared."""
 SURE = 2.0
 """Standard errors between the middle and the ends of a spread: 19 of 20 comparisons of equal nodes hold 1."""
+_ROUNDS = 30
+"""Rounds in which paces are found; each brings them closer by a multiple."""
 EDGES = (0.0, *BOUNDS, 2 * BOUNDS[-1])
 """The ends of the buckets in seconds; what lies above the last bound counts as up to twice that."""
 
@@ -94,6 +96,85 @@ def compare(
     middle = log(ratio)
     low, high = exp(middle - min(error, 50.0)), exp(middle + min(error, 50.0))
     return Comparison(methods, calls, seconds / weight, theirs / weight, ratio, low, high, sqrt(spread) / seconds)
+
+
+class Paces(Struct, frozen=True):
+    """Latencies taken apart into what is the node's and what is the method's: a call takes their product in seconds."""
+
+    nodes: Mapping[str, float]
+    """By node, how many times as long as calls to all nodes together its calls take. Nodes without a method in common
+    with these are left out."""
+    methods: Mapping[str, float]
+    """By method, the seconds at a pace of 1."""
+    compared: Mapping[str, int]
+    """By node, the calls to methods that another of these nodes answers as well."""
+
+
+def paces_of(latencies: Mapping[str, Mapping[str, Histogram]]) -> Paces:
+    """The paces of nodes that are asked different methods, by node and method.
+
+    Pace and seconds are found by the method of marginal totals (Bailey, 1963): with them each node, and each method,
+    takes as many seconds as it did. Nodes are compared by methods of which both answered FEWEST calls or more.
+    """
+    shared = _shared(latencies)
+    members = _connected(shared)
+    pace = dict.fromkeys(members, 1.0)
+    seconds: dict[str, float] = {}
+    for _ in range(_ROUNDS):
+        seconds = _by_method(latencies, pace)
+        for id in members:
+            own = {method: one for method, one in latencies[id].items() if any(one.counts)}
+            took = sum(one.seconds for one in own.values())
+            pace[id] = took / max(1e-12, sum(one.count * seconds[method] for method, one in own.items()))
+    calls = {id: sum(one.count for one in latencies[id].values()) for id in members}
+    whole = sum(calls.values())
+    mean = sum(pace[id] * calls[id] for id in members) / whole if whole else 1.0
+    if not mean:
+        return Paces({}, {}, {})
+    return Paces(
+        nodes={id: pace[id] / mean for id in members},
+        methods={method: one * mean for method, one in _by_method(latencies, pace).items()},
+        compared={
+            id: sum(latencies[id][method].count for method, ids in shared.items() if id in ids) for id in members
+        },
+    )
+
+
+def _by_method(latencies: Mapping[str, Mapping[str, Histogram]], pace: Mapping[str, float]) -> dict[str, float]:
+    """The seconds of each method at a pace of 1."""
+    took: dict[str, float] = {}
+    paced: dict[str, float] = {}
+    for id, factor in pace.items():
+        for method, one in latencies[id].items():
+            took[method] = took.get(method, 0.0) + one.seconds
+            paced[method] = paced.get(method, 0.0) + one.count * factor
+    return {method: seconds / paced[method] for method, seconds in took.items() if paced[method] > 0.0}
+
+
+def _shared(latencies: Mapping[str, Mapping[str, Histogram]]) -> dict[str, list[str]]:
+    """The nodes that answered a method often enough, for each method with two of them."""
+    found: dict[str, list[str]] = {}
+    for id, methods in latencies.items():
+        for method, one in methods.items():
+            if one.count >= FEWEST:
+                found.setdefault(method, []).append(id)
+    return {method: ids for method, ids in found.items() if len(ids) > 1}
+
+
+def _connected(shared: Mapping[str, Sequence[str]]) -> list[str]:
+    """The largest group of nodes each of which has a method in common with another of them."""
+    groups: list[set[str]] = []
+    for ids in shared.values():
+        joined = set(ids)
+        apart = []
+        for group in groups:
+            if group & joined:
+                joined |= group
+            else:
+                apart.append(group)
+        groups = [*apart, joined]
+    largest: set[str] = max(groups, key=len, default=set())
+    return sorted(largest)
 
 
 _NOTHING = Histogram()

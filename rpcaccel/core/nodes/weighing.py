@@ -13,7 +13,7 @@ from math import gcd, inf, sqrt
 
 from msgspec import Struct
 
-from rpcaccel.core.nodes.comparison import SURE, compare
+from rpcaccel.core.nodes.comparison import FEWEST, SURE, Paces, compare, mean_of, paces_of
 from rpcaccel.core.nodes.forecast import Forecast, forecast_of, limited, pool, replay
 from rpcaccel.core.stats.histogram import Histogram, together
 
@@ -215,7 +215,8 @@ def _weigh(members: Sequence[NodeFacts], rate: float, *, by_weight: bool) -> _Ti
     latencies = {node.id: node.methods for node in members}
     pooled = pool(latencies.values())
     now = together(pooled.values())
-    standings = [_standing(node, pooled, now, rate) for node in members]
+    often, paces = {method: histogram.count for method, histogram in pooled.items()}, paces_of(latencies)
+    standings = [_standing(node, paces, often, now.mean or 0.0, rate) for node in members]
     calls = sum(node.calls for node in members)
     tier = _Tier(standings, now, now, calls=calls)
     if len([one for one in standings if one.seconds]) < 2 or not any(node.weight for node in members):
@@ -236,15 +237,14 @@ def _weigh(members: Sequence[NodeFacts], rate: float, *, by_weight: bool) -> _Ti
     return tier
 
 
-def _standing(node: NodeFacts, pooled: Mapping[str, Histogram], whole: Histogram, rate: float) -> _Standing:
-    often = {method: histogram.count for method, histogram in pooled.items()}
-    found = compare(node.methods, pooled, often)
-    mean = whole.mean or 0.0
+def _standing(node: NodeFacts, paces: Paces, often: Mapping[str, int], mean: float, rate: float) -> _Standing:
+    """A node among the others. `often`: the tier's calls by method; `mean`: their mean seconds; `rate`: a second."""
     one = _Standing(node, cost=mean)
-    if found is not None:
-        one.pace = found.ratio
-        if found.calls >= LEAST_CALLS and found.error <= VAGUE:
-            one.seconds, one.error = mean * found.ratio, mean * found.ratio * found.error
+    if node.id in paces.nodes:
+        one.pace = paces.nodes[node.id]
+        seconds, error = _expected(node.methods, one.pace, paces.methods, often)
+        if paces.compared[node.id] >= LEAST_CALLS and error <= VAGUE * seconds:
+            one.seconds, one.error = seconds, error
             failing = min(0.9, node.faults / node.calls) if node.calls else 0.0
             one.cost = one.seconds + failing / (1.0 - failing) * (one.seconds + mean)
     limits = list(node.limits)
@@ -257,6 +257,29 @@ def _standing(node: NodeFacts, pooled: Mapping[str, Histogram], whole: Histogram
     if one.limit.kept:
         one.capacity *= OVERFILL
     return one
+
+
+def _expected(
+    mine: Mapping[str, Histogram], pace: float, methods: Mapping[str, float], often: Mapping[str, int]
+) -> tuple[float, float]:
+    """The mean seconds of a node for the tier's mix of calls, and their standard error. Methods that it hardly answered
+    are taken to go at its pace."""
+    calls = took = variance = measured = 0.0
+    for method, base in methods.items():
+        count, own = often.get(method, 0), mean_of(mine.get(method, _NOTHING))
+        calls += count
+        if own is not None and own.count >= FEWEST:
+            measured += count * own.seconds
+            variance += count * count * own.variance
+            took += count * own.seconds
+        else:
+            took += count * pace * base
+    if not measured:
+        return 0.0, inf
+    return took / calls, took / calls * sqrt(variance) / measured
+
+
+_NOTHING = Histogram()
 
 
 def _shares(weights: Mapping[str, float]) -> dict[str, float]:
@@ -278,7 +301,7 @@ def _fill(standings: Sequence[_Standing], present: Mapping[str, float]) -> None:
     take, and the slow ones enough to be seen."""
     known = sorted((one for one in standings if one.seconds), key=lambda one: one.cost)
     for one in standings:
-        one.share = 0.0 if one.seconds else present[one.facts.id]
+        one.share = 0.0 if one.seconds else min(present[one.facts.id], one.ceiling)
     left = 1.0 - sum(one.share for one in standings)
     rest = list(known)
     while rest and left > 1e-9:
@@ -364,9 +387,10 @@ def told(seconds: float) -> str:
 
 def _reason(one: _Standing, all_of_tier: Sequence[_Standing]) -> str:
     node = one.facts
+    if not one.seconds and one.share >= one.ceiling and one.limit is not None:
+        return f"{_unknown(one)}; takes at most {one.limit.per_second:.3g} calls a second ({one.limit.why})"
     if not one.seconds:
-        count = sum(histogram.count for histogram in node.methods.values())
-        return f"too few calls to say how quick it is ({count}): it keeps its share"
+        return f"{_unknown(one)}: it keeps its share"
     words = [_against(one, all_of_tier)]
     if node.calls and node.faults / node.calls >= 0.01:
         words.append(f"{node.faults / node.calls:.0%} of its calls fail")
@@ -375,6 +399,14 @@ def _reason(one: _Standing, all_of_tier: Sequence[_Standing]) -> str:
     elif one.share <= EXPLORE * 1.001 and one.cost > min(other.cost for other in all_of_tier if other.seconds):
         words.append("keeps a small share so that its latency stays known")
     return "; ".join(words)
+
+
+def _unknown(one: _Standing) -> str:
+    """Why nothing is said of a node."""
+    count = sum(histogram.count for histogram in one.facts.methods.values())
+    if count < LEAST_CALLS:
+        return f"too few calls to say how quick it is ({count})"
+    return f"its {count} calls tell too little: few of the same methods as other nodes', or very uneven"
 
 
 def _against(one: _Standing, all_of_tier: Sequence[_Standing]) -> str:
@@ -397,4 +429,4 @@ def _why_none(tiers: Sequence[_Tier], gain: float, weighed: bool) -> str:
     if sum(len(tier.standings) for tier in tiers) < 2:
         return "there are no two nodes to divide calls between"
     unknown = [one.facts.id for tier in tiers for one in tier.standings if not one.seconds]
-    return f"too few calls to say: {', '.join(unknown[:5])}{', …' if len(unknown) > 5 else ''}"
+    return f"too few calls that can be compared: {', '.join(unknown[:5])}{', …' if len(unknown) > 5 else ''}"

@@ -122,4 +122,4 @@ async def test_nothing_is_applied_where_nothing_is_suggested(control: SampleCont
         status, told = await answer(client, "POST", WEIGHTS)
     await admin.close()
     assert status == 409
-    assert told["detail"].startswith(f"no weights are suggested for {NETWORK}: too few calls to say: ")
+    assert told["detail"].startswith(f"no weights are suggested for {NETWORK}: too few calls that can be compared: ")

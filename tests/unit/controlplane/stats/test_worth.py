@@ -68,7 +68,11 @@ def test_nothing_seen_is_nothing_known() -> None:
     (a, _), (network,) = told["nodes"], told["networks"]
     assert (a["calls"], a["share"], a["cost"], a["suggested_weight"]) == (0, None, None, None)
     assert (a["latency"]["p50"], a["latency"]["ratio"], a["latency"]["methods"]) == (None, None, [])
-    assert (network["suggested"], network["gain"], network["why"]) == (None, None, "too few calls to say: a, b")
+    assert (network["suggested"], network["gain"], network["why"]) == (
+        None,
+        None,
+        "too few calls that can be compared: a, b",
+    )
 
 
 def test_a_quota_is_projected_to_its_end_at_the_pace_of_the_report() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.comparison import FEWEST, compare, mean_of
+from rpcaccel.core.nodes.comparison import FEWEST, compare, mean_of, paces_of
 from rpcaccel.core.nodes.forecast import limited
 from rpcaccel.core.stats.histogram import Histogram
 
@@ -72,3 +72,24 @@ def test_no_node_gets_more_than_it_can_take_while_others_have_room(shares: dict[
 def test_what_a_node_cannot_take_goes_to_the_others_by_their_weights() -> None:
     capacity = {"a": 0.2, "b": 9.0, "c": 9.0}
     assert limited({"a": 5, "b": 3, "c": 1}, capacity) == pytest.approx({"a": 0.2, "b": 0.6, "c": 0.2})
+
+
+def test_paces_are_found_whatever_methods_each_node_is_asked() -> None:
+    """Node b is asked the slow method mostly, and it alone has methods in common with both others."""
+    base, pace = {"quick": 0.01, "slow": 0.5, "third": 0.05}, {"a": 1.0, "b": 2.0, "c": 4.0}
+    asked = {"a": {"quick": 90, "slow": 10}, "b": {"quick": 10, "slow": 50, "third": 40}, "c": {"third": 70}}
+    latencies = {
+        id: {method: took(*[base[method] * pace[id]] * count) for method, count in methods.items()}
+        for id, methods in asked.items()
+    }
+    found = paces_of(latencies)
+    assert [found.nodes[id] / found.nodes["a"] for id in "abc"] == pytest.approx([1.0, 2.0, 4.0], rel=1e-3)
+    assert found.nodes["b"] * found.methods["slow"] == pytest.approx(1.0, rel=1e-3)
+    assert found.compared == {"a": 100, "b": 100, "c": 70}
+
+
+def test_nodes_without_a_method_in_common_are_not_compared() -> None:
+    latencies = {"a": {"m": took(*[0.1] * 90)}, "b": {"m": took(*[0.2] * 90)}, "c": {"n": took(*[0.3] * 900)}}
+    assert paces_of(latencies).nodes.keys() == {"a", "b"}
+    assert paces_of({"a": latencies["a"], "c": latencies["c"]}).nodes == {}
+    assert paces_of({}).nodes == {}

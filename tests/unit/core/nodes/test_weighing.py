@@ -194,7 +194,7 @@ def test_few_calls_suggest_nothing() -> None:
     machines = [Machine("a", 0.02), Machine("b", 0.2)]
     weights = {"a": 1, "b": 1}
     found = suggest(Simulation(machines, weights, RATE, 60).facts(machines, weights), RATE)
-    assert (found.weights, found.why) == ({}, "too few calls to say: a, b")
+    assert (found.weights, found.why) == ({}, "too few calls that can be compared: a, b")
     assert suggest([], RATE).weights == {}
     assert suggest([NodeFacts(id="a", weight=1)], 0.0).why == "there are no two nodes to divide calls between"
 
@@ -205,6 +205,17 @@ def test_a_node_that_little_is_known_of_keeps_its_share() -> None:
     whole = sum(one.value for one in found.weights.values())
     assert found.weights["new"].value / whole == pytest.approx(1 / 3, rel=0.02)
     assert found.weights["new"].why == "too few calls to say how quick it is (0): it keeps its share"
+
+
+def test_a_node_that_answers_other_methods_than_all_others_is_not_judged() -> None:
+    slow = Histogram()
+    for _ in range(900):
+        slow.observe(3.0)
+    other = NodeFacts(id="c", weight=1, methods={"trace_block": slow}, calls=900, busiest=30.0)
+    found = suggest([*quick_and_slow(), other], RATE)
+    assert found.weights["c"].why.startswith("its 900 calls tell too little: ")
+    assert found.weights["a"].value > 10 * found.weights["b"].value
+    assert suggest([quick_and_slow()[0], other], RATE).weights == {}
 
 
 def test_what_the_operator_took_out_is_left_alone_and_tiers_are_weighed_apart() -> None:
