@@ -29,7 +29,7 @@ Measure = Callable[[Watch], Report]
 Parts = Mapping[str, tuple[Measure, Measure]]
 """By section of the page, the function that measures it, and one that tries the measurement out in seconds."""
 
-PROGRAMS = ("misses", "seed", "sustained", "overhead", "growth", "subscribers", "disk")
+PROGRAMS = ("misses", "seed", "sustained", "overhead", "agreement", "growth", "subscribers", "disk")
 SLOW_PROGRAMS = ("disk_eviction", "disk_engines")
 SLOW = ("eviction policies", "ranges, refresh, redis", "disk tier", "disk eviction", "disk engines")
 
