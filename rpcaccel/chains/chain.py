@@ -63,6 +63,31 @@ class RangeLimit(Struct, frozen=True, forbid_unknown_fields=True):
     code: int = -32000
 
 
+class ProofTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The calls by which a node is proved (controlplane.nodes.prover): the table [chain.proof]. In params `{block}`,
+    `{first}` and `{last}` stand for hex numbers with their quotes. None where the chain has no such call."""
+
+    state: Probe | None = None
+    """A call about the state of `{block}` that costs little on every node."""
+    logs: Probe | None = None
+    """All logs from `{first}` to `{last}`."""
+    range: Probe | None = None
+    """Logs from `{first}` to `{last}` of which there are none, so that a long range costs little."""
+    range_most: int = 10_000
+    """The greatest difference of last and first block that is tried."""
+    batch: Probe | None = None
+    """The call of which batches are made."""
+    traces: Probe | None = None
+    """A trace of a transaction that does not exist: a node that traces says so, another lacks the method."""
+    traced: tuple[str, ...] = ()
+    """Names and fnmatch patterns of the methods that a node without traces lacks, beside those whose rule names a role
+    for them."""
+    roles: dict[str, Probe] = {}
+    """A call that needs a role, by the role in the words of the settings."""
+    reads: tuple[Probe, ...] = ()
+    """Calls about `{block}` whose answers are compared with those of other nodes."""
+
+
 class LiveTable(Struct, frozen=True, forbid_unknown_fields=True):
     """What subscriptions are on this chain (docs/harmony.md): the table [chain.live]."""
 
@@ -113,6 +138,9 @@ class Chain(Struct, frozen=True, kw_only=True):
     """Well-known request paths, with the prefix of methods that are called without one there."""
     identity: Identity
     live: LiveTable
+    proof: ProofTable
+    untraced: frozenset[str]
+    """The methods with a rule that a node without traces lacks (`ProofTable.traced`)."""
     ranges: Mapping[str, RangeLimit]
     """Limits of ranges by the form of the result ("blocks" or "logs")."""
     differences: Differences

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.chains.chain import Chain, Finality, Identity, LiveTable, RangeLimit
+from rpcaccel.chains.chain import Chain, Finality, Identity, LiveTable, ProofTable, RangeLimit
 from rpcaccel.core.agreement.equality import Differences, Incomparable
 from rpcaccel.core.plan.rules import (
     BlockArgument,
@@ -28,6 +28,7 @@ from rpcaccel.core.plan.rules import (
     Rule,
     RuleTable,
     SkipTest,
+    any_of,
 )
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable
 from rpcaccel.core.replies.failure import FailureKind
@@ -49,6 +50,7 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     tags: frozenset[str]
     identity: Identity
     live: LiveTable = LiveTable()
+    proof: ProofTable = ProofTable()
     finality_depth: int = 0
     paths: dict[str, str] = {}
     ranges: dict[Literal["blocks", "logs"], RangeLimit] = {}
@@ -190,6 +192,7 @@ def read(name: str, text: str) -> Chain:
         _base(file, name, "rules_from", head.rules_from),
         _base(file, name, "denied_from", head.denied_from),
     )
+    traced = any_of(head.proof.traced)
     return Chain(
         name=name,
         rules=rules,
@@ -201,6 +204,8 @@ def read(name: str, text: str) -> Chain:
         paths=MappingProxyType(head.paths),
         identity=head.identity,
         live=head.live,
+        proof=head.proof,
+        untraced=frozenset(rule.method for rule in rules if traced is not None and traced.match(rule.method)),
         ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),
         differences=_differences(head.differences, rules, _base(file, name, "differences_from", head.differences_from)),
     )

@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rpcaccel.core.heads.chain_view import REMEMBERED, ChainView, Sighting
 from rpcaccel.core.heads.fork_choice import lead
+from rpcaccel.core.heads.proof import Proof
 
 Finality = Literal["instant", "tag", "depth"]
 
@@ -67,6 +69,10 @@ class NodeHead(Struct, frozen=True, kw_only=True):
     """Where that WebSocket is, among the places that dataplane.upstream.node_socket.places names."""
     late: float = 0.0
     """Seconds after the served head that new blocks usually reach the node, where that makes it behind; else 0."""
+    proving: bool = False
+    """Is the node kept from calls of clients until it is proved?"""
+    proof: Proof | None = None
+    """What shadow calls showed of the node; None before its first proof has ended."""
 
     @property
     def looked_at(self) -> bool:
@@ -94,6 +100,11 @@ class NetworkHeads(Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeHead, ...] = ()
     suspects: tuple[str, ...] = ()
     """The ids of the nodes that others contradict more often than by chance: what they answer is kept nowhere."""
+
+    @property
+    def essence(self) -> tuple[object, ...]:
+        """Everything but times: what is published as soon as it changes."""
+        return (replace(self, nodes=()), [replace(node, latency=None, seen_at=None, late=0.0) for node in self.nodes])
 
 
 def reached_by_half(reports: Iterable[tuple[int, float]]) -> int:

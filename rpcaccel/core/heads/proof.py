@@ -1,0 +1,133 @@
+"""What shadow calls showed of a node: how far back it answers, its limits and roles, and its agreement with others.
+
+The control plane makes a proof (controlplane.nodes.prover) and tells it to the workers with the heads. The workers send
+a node no calls that by its proof it would not answer, as long as another node is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+STATE_WINDOW = 131_072
+"""Blocks. A node whose oldest state is no further below its head than this is taken for a node that keeps the state of
+its newest blocks alone, so that the bound moves with its head. Nodes that prune keep 64 to 100,000 blocks."""
+LONGEST_FAULT = 200
+"""Characters of a sentence that quotes a node."""
+
+
+class Agreement(Struct, frozen=True):
+    """The comparison of a node's answers with those of other nodes to the same calls."""
+
+    compared: int = 0
+    differing: int = 0
+    first: str = ""
+    """The first difference, in a sentence; empty without one."""
+
+
+class Proof(Struct, frozen=True, kw_only=True):
+    """What one node answered to shadow calls. What could not be found out is None."""
+
+    at: float
+    """When the proof ended: seconds since 1970."""
+    seconds: float = 0.0
+    """Seconds that the proof took."""
+    calls: int = 0
+    """Calls that the node was sent, those of batches and repeated ones included."""
+    version: str = ""
+    """The version of its software, by the node's own word; empty where it does not tell."""
+    head: int = -1
+    """The node's head when the proof began."""
+    roles: dict[str, bool] = {}
+    """Whether the node has a role, by its answers to calls that need the role."""
+    state_from: int | None = None
+    """The oldest block whose state the node answers about; 0 when it has the state of every block, and the block above
+    `head` when it answers about the state of none."""
+    logs_from: int | None = None
+    """The oldest block whose logs the node gives; 0 when it has all, and the block above `head` when it gives none."""
+    range_most: int | None = None
+    """The greatest difference of last and first block for which the node gives logs; None without a limit up to
+    `range_tried`, or where that was not found out."""
+    range_tried: int | None = None
+    """The greatest difference that the node was asked for; None where nothing was found out."""
+    batch_most: int | None = None
+    """The most calls that the node answers in one batch (1: it takes no batches); None without a limit up to
+    `batch_tried`, or where that was not found out."""
+    batch_tried: int | None = None
+    """The longest batch that the node was sent; None where nothing was found out."""
+    traces: bool | None = None
+    """Does the node trace transactions?"""
+    agreement: Agreement = Agreement()
+    latency: dict[str, float] = {}
+    """Seconds that a call took, by method: the median of those that the node answered."""
+    faults: tuple[str, ...] = ()
+    """Sentences about what is wrong, or what could not be found out and why."""
+
+    def state_below(self, head: int) -> int:
+        """The block below which the node has no state now that `head` is its head; 0 when none is known."""
+        if not self.state_from:
+            return 0
+        kept = self.head - self.state_from
+        return max(self.state_from, head - kept) if kept <= STATE_WINDOW else self.state_from
+
+    @property
+    def archive(self) -> bool | None:
+        """Has the node the state of every block?"""
+        return None if self.state_from is None else self.state_from == 0
+
+    @property
+    def shown(self) -> dict[str, bool]:
+        """Whether the node has a role, `archive` among them where that is known."""
+        return self.roles if self.archive is None else {**self.roles, "archive": self.archive}
+
+    def sentences(self) -> Iterator[str]:
+        """The proof in sentences, what is wrong at the end."""
+        yield _reach("state", self.state_from, self.head)
+        yield _reach("logs", self.logs_from, self.head)
+        if self.range_tried is not None:
+            yield _range(self.range_most, self.range_tried)
+        if self.batch_tried is not None:
+            yield _batches(self.batch_most, self.batch_tried)
+        if self.traces is not None:
+            yield "it traces transactions" if self.traces else "it traces no transactions"
+        yield from (
+            f"it is {'an' if role[0] in 'aeiou' else 'a'} {role} node" for role, has in self.roles.items() if has
+        )
+        agreed = self.agreement
+        if agreed.compared:
+            same, first = agreed.compared - agreed.differing, f": {agreed.first}" if agreed.first else ""
+            yield f"{same} of {_many(agreed.compared, 'answer')} agree with other nodes{first}"
+        yield from self.faults
+
+
+def outcome(proof: Proof) -> str:
+    """The end of a proof in one sentence, for the log and the event list."""
+    said = "; ".join(proof.sentences())
+    return f"the node is proved ({_many(proof.calls, 'call')} in {proof.seconds:.1f} s): {said}"
+
+
+def _reach(what: str, oldest: int | None, head: int) -> str:
+    if oldest is None:
+        return f"from which block on it has {what} is not known"
+    if oldest == 0:
+        return f"it has the {what} of every block"
+    if oldest > head:
+        return f"it answers about the {what} of no block"
+    return f"it has the {what} of blocks from {oldest} on, {head - oldest} below its head"
+
+
+def _range(most: int | None, tried: int) -> str:
+    if most is None:
+        return f"it gives logs for every range tried (up to {_many(tried + 1, 'block')} at once)"
+    return f"it gives logs for at most {_many(most + 1, 'block')} at once"
+
+
+def _batches(most: int | None, tried: int) -> str:
+    if most is None:
+        return f"it answers every batch tried (up to {_many(tried, 'call')})"
+    return "it takes no batches" if most <= 1 else f"it answers batches of at most {_many(most, 'call')}"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

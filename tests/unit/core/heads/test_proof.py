@@ -1,0 +1,80 @@
+"""What a proof says, and what follows from it as the head moves on."""
+
+from __future__ import annotations
+
+from rpcaccel.core import messages
+from rpcaccel.core.heads.proof import STATE_WINDOW, Agreement, Proof, outcome
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
+
+PRUNED = Proof(at=1.0, head=1000, state_from=872)
+
+
+def test_the_state_that_a_pruned_node_keeps_moves_with_its_head() -> None:
+    assert PRUNED.state_below(1000) == 872
+    assert PRUNED.state_below(5000) == 4872
+    assert PRUNED.state_below(990) == 872, "a head that goes back shows no older state"
+
+
+def test_a_node_with_a_long_past_keeps_it() -> None:
+    proof = Proof(at=1.0, head=10**7, state_from=10**7 - STATE_WINDOW - 1)
+    assert proof.state_below(2 * 10**7) == proof.state_from
+
+
+def test_what_is_whole_or_not_known_bounds_nothing() -> None:
+    for oldest in (0, None):
+        assert Proof(at=1.0, head=1000, state_from=oldest).state_below(5000) == 0
+
+
+def test_a_node_without_any_state_stays_so() -> None:
+    assert Proof(at=1.0, head=1000, state_from=1001).state_below(5000) == 5001
+
+
+def test_an_archive_is_a_role_that_the_state_shows() -> None:
+    assert Proof(at=1.0, state_from=0, roles={"explorer": False}).shown == {"explorer": False, "archive": True}
+    assert PRUNED.shown == {"archive": False}
+    assert Proof(at=1.0).shown == {}
+
+
+def test_a_proof_is_told_in_sentences() -> None:
+    proof = Proof(
+        at=1.0,
+        seconds=2.5,
+        calls=98,
+        head=1000,
+        state_from=872,
+        logs_from=0,
+        range_most=99,
+        range_tried=1024,
+        batch_tried=64,
+        traces=False,
+        roles={"explorer": True, "auth": False},
+        agreement=Agreement(13, 1, "eth_getBlockByNumber at block 7: result.hash: 0x1 against 0x2"),
+        faults=("something was not found out",),
+    )
+    assert list(proof.sentences()) == [
+        "it has the state of blocks from 872 on, 128 below its head",
+        "it has the logs of every block",
+        "it gives logs for at most 100 blocks at once",
+        "it answers every batch tried (up to 64 calls)",
+        "it traces no transactions",
+        "it is an explorer node",
+        "12 of 13 answers agree with other nodes: eth_getBlockByNumber at block 7: result.hash: 0x1 against 0x2",
+        "something was not found out",
+    ]
+    assert outcome(proof).startswith("the node is proved (98 calls in 2.5 s): it has the state of blocks from 872 on")
+
+
+def test_bounds_that_are_not_there_have_their_sentences() -> None:
+    said = list(Proof(at=1.0, head=5, state_from=6, batch_most=1, batch_tried=64, range_tried=0).sentences())
+    assert said == [
+        "it answers about the state of no block",
+        "from which block on it has logs is not known",
+        "it gives logs for every range tried (up to 1 block at once)",
+        "it takes no batches",
+    ]
+    assert "it answers batches of at most 16 calls" in Proof(at=1.0, batch_most=16, batch_tried=64).sentences()
+
+
+def test_a_proof_travels_to_the_workers_with_the_heads() -> None:
+    told = messages.Heads(NetworkHeads(network="n", served=Served(), nodes=(NodeHead(id="a", proof=PRUNED),)))
+    assert messages.FrameReader(messages.Order).feed(messages.encode(told)) == [told]
