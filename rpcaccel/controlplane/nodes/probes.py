@@ -24,6 +24,8 @@ from rpcaccel.core.wire.printable import printable
 _LATEST = '"latest"'
 _BLOCK_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _NOTHING = Probe("")
+_LONGEST_VERSION = 100
+"""Characters that are kept of the version of a node's software."""
 _ROLE_PATIENCE = 1.0
 """Seconds that a node may take to answer about its roles: the answer about its head waits for that."""
 
@@ -113,20 +115,21 @@ class Questions:
         known = (identity.eth_chain_id, identity.network_id, identity.shard, identity.epoch)
         probes = [probe or _NOTHING for probe in (*known, identity.genesis, identity.block_one)]
         asking = asyncio.gather(*(self._ask(asker, probe) for probe in probes))
-        says, (*numbered, zero, one) = await asyncio.gather(self._says(asker), asking)
+        (says, version), (*numbered, zero, one) = await asyncio.gather(self._says(asker), asking)
         if any(isinstance(reply, Failure) for reply in numbered):
             return None
         numbers = [number_at(_result(reply), probe.at) for reply, probe in zip(numbered, probes, strict=False)]
         eth_chain_id, network_id, shard, epoch = numbers
         genesis = block_hash(value_at(_result(zero), probes[-2].at))
         block_one = block_hash(value_at(_result(one), probes[-1].at))
-        return Claims(eth_chain_id, network_id, shard, epoch, genesis, block_one, says)
+        return Claims(eth_chain_id, network_id, shard, epoch, genesis, block_one, says, version)
 
-    async def _says(self, asker: Asker) -> dict[str, bool]:
-        """The roles that the node claims to have or not to have; empty without a claim. Many providers do not answer
-        this call, so a missing answer means nothing."""
-        role, archive, signs = self._identity.role, self._identity.archive, self._identity.signs
-        calls = {(probe.method, probe.params): probe for probe in (role, archive, signs) if probe is not None}
+    async def _says(self, asker: Asker) -> tuple[dict[str, bool], str]:
+        """The roles that the node claims to have or not to have, and the version of its software; empty without a
+        claim. Many providers do not answer these calls, so a missing answer means nothing."""
+        identity = self._identity
+        role, archive, signs, version = identity.role, identity.archive, identity.signs, identity.version
+        calls = {(probe.method, probe.params): probe for probe in (role, archive, signs, version) if probe is not None}
         replies = await asyncio.gather(*(self._ask(asker, probe, _ROLE_PATIENCE) for probe in calls.values()))
         results = {call: _result(reply) for call, reply in zip(calls, replies, strict=True)}
         says: dict[str, bool] = {}
@@ -137,7 +140,8 @@ class Questions:
             says |= {"archive": kept} if isinstance(kept, bool) else {}
         if signs is not None and isinstance(keys := value_at(results[signs.method, signs.params], signs.at), list):
             says["observer"] = not keys or says.get("explorer", False)
-        return says
+        named = None if version is None else value_at(results[version.method, version.params], version.at)
+        return says, printable(named[:_LONGEST_VERSION]) if isinstance(named, str) else ""
 
     async def _ask(self, asker: Asker, probe: Probe, timeout: float = math.inf) -> Answer | Failure:
         if not probe.method:

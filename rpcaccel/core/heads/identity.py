@@ -27,6 +27,8 @@ class Claims(Struct, frozen=True):
     """The hash of block 1, in lower case: it tells a chain from one that was begun anew with the same block 0."""
     says: dict[str, bool] = {}
     """Whether the node has a role, by role; only roles that it reports about."""
+    version: str = ""
+    """The version of the node's software; empty where it does not tell."""
 
 
 class ExpectedIdentity(Struct, frozen=True):

@@ -1,0 +1,267 @@
+"""The prover over simulated nodes on loopback, with the client that reaches real ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from rpcaccel import chains
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.controlplane.nodes.prover import TIME_LIMIT, Peer, ProvedNode, Prover
+from rpcaccel.controlplane.nodes.shadow_calls import Allowance
+from rpcaccel.core.heads.proof import LONGEST_FAULT, Proof
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
+from rpcaccel.simnode.server.factories import ethereum_chain, ethereum_nodes, harmony_nodes, running
+from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.manual_clock import ManualClock
+
+HEAD = 3000
+WHOLE = Allowance()
+KINDS = {"harmony": harmony_nodes, "ethereum": ethereum_nodes}
+
+
+async def proved(chain: str, nodes: list[SimNode], allowance: Allowance = WHOLE, **more: Any) -> Proof:
+    """The proof of the first node, compared with the others."""
+    async with AsyncExitStack() as closing:
+        clients = []
+        for node in nodes:
+            client = HttpNodeClient(NodeSettings.model_validate({"id": node.name, "url": node.url}))
+            closing.push_async_callback(client.close)
+            clients.append(client)
+        found = chains.load(chain)
+        head = nodes[0].head
+        peers = [Peer(node.name, client, head) for node, client in zip(nodes[1:], clients[1:], strict=True)]
+        candidate = ProvedNode(nodes[0].name, clients[0], head, "sim/1", allowance)
+        return await Prover(found, found.errors, patience=2.0).prove(candidate, peers, **more)
+
+
+@pytest.mark.parametrize("chain", KINDS)
+async def test_a_whole_node_is_found_whole(chain: str) -> None:
+    async with KINDS[chain](2, head=HEAD) as nodes:
+        proof = await proved(chain, nodes)
+    assert (proof.state_from, proof.logs_from) == (0, 0)
+    assert proof.range_most is None
+    assert proof.range_tried == {"harmony": 1024, "ethereum": HEAD - 4}[chain]
+    assert (proof.batch_most, proof.batch_tried) == (None, 64)
+    assert proof.agreement.compared >= 10
+    assert proof.agreement.differing == 0
+    assert proof.faults == ()
+    assert proof.version == "sim/1"
+    assert proof.latency[chains.load(chain).proof.reads[0].method] > 0
+    assert proof.calls <= 150
+
+
+@pytest.mark.parametrize("chain", KINDS)
+@pytest.mark.parametrize("kept", [64, 128, 1000])
+async def test_the_oldest_state_is_found_to_the_block(chain: str, kept: int) -> None:
+    async with KINDS[chain](1, head=HEAD, archive=False, prune_depth=kept) as nodes:
+        proof = await proved(chain, nodes)
+    assert proof.state_from == HEAD - kept
+    assert proof.logs_from == 0
+    assert proof.archive is False
+
+
+@pytest.mark.parametrize("chain", KINDS)
+@pytest.mark.parametrize("most", [9, 10, 500, 1000])
+async def test_the_longest_range_is_found_to_the_block(chain: str, most: int) -> None:
+    async with KINDS[chain](1, head=HEAD, logs_range=most) as nodes:
+        proof = await proved(chain, nodes)
+    assert proof.range_most == most
+
+
+async def test_roles_of_a_harmony_node_are_found_by_its_answers() -> None:
+    async with harmony_nodes(1, head=HEAD, explorer=False) as nodes:
+        assert (await proved("harmony", nodes)).roles == {"explorer": False, "auth": False}
+    async with harmony_nodes(1, head=HEAD) as nodes:
+        assert (await proved("harmony", nodes)).roles["explorer"] is True
+
+
+@pytest.mark.parametrize("head", [0, 1, 2, 5, 12])
+@pytest.mark.parametrize("chain", KINDS)
+async def test_a_chain_that_has_hardly_begun_has_no_bounds(chain: str, head: int) -> None:
+    async with KINDS[chain](2, head=head) as nodes:
+        proof = await proved(chain, nodes)
+    assert (proof.state_from, proof.logs_from, proof.range_most) == (0, 0, None)
+    assert proof.agreement.differing == 0
+    assert proof.faults == ()
+
+
+async def test_a_rate_limit_is_waited_for_and_is_no_bound() -> None:
+    async with ethereum_nodes(1, head=HEAD, archive=False, faults={"too_many": 0.2}, retry_after=0.01) as nodes:
+        proof = await proved("ethereum", nodes)
+    assert proof.state_from == HEAD - 128
+    assert proof.logs_from == 0
+    assert proof.range_most is None
+
+
+async def test_a_node_that_answers_nothing_is_found_to_have_nothing_and_nothing_is_believed() -> None:
+    async with ethereum_nodes(1, head=HEAD, faults={"error": 1.0}) as nodes:
+        proof = await proved("ethereum", nodes)
+    assert (proof.state_from, proof.logs_from, proof.range_tried) == (None, None, None)
+    assert proof.faults[0] == (
+        "from which block on it has state was not found out: it gave no answer that says so"
+        " (eth_getBalance: simulated failure)"
+    )
+
+
+async def test_no_more_calls_are_made_than_are_allowed() -> None:
+    spent: dict[str, int] = {}
+    async with ethereum_nodes(2, head=HEAD) as nodes:
+        proof = await proved("ethereum", nodes, Allowance(calls=12), spent=spent.__setitem__)
+        assert nodes[0].counts.calls == proof.calls == spent["node-0"] == 12
+        assert nodes[1].counts.calls == spent["node-1"] <= 60
+    assert proof.batch_tried is None
+
+
+async def test_calls_a_second_are_kept_and_no_batch_is_longer() -> None:
+    async with ethereum_nodes(1, head=10) as nodes:
+        proof = await proved("ethereum", nodes, Allowance(second=50))
+        assert proof.seconds >= (nodes[0].counts.calls - 16) / 50
+    assert proof.batch_tried == 16
+
+
+async def test_another_branch_is_a_difference_in_words() -> None:
+    chain = ethereum_chain(HEAD)
+    chain.reorg(HEAD - 1)
+    async with running(chain, 2, each=[{"branch": 0}, {"branch": 1}]) as nodes:
+        proof = await proved("ethereum", nodes)
+    assert proof.agreement.differing >= proof.agreement.compared // 2 > 0
+    assert proof.agreement.first.startswith("eth_getBlockByNumber at block 2936: ")
+
+
+class Scripted:
+    """A node of whose answers a test says what they are; a session that takes no batches."""
+
+    def __init__(self, clock: ManualClock, **said: Callable[[int], object]) -> None:
+        """`said`: by method, what is answered about a block: a result, or an Answer or a Failure as it is."""
+        self.clock = clock
+        self.said = said
+        self.asked: list[tuple[str, int]] = []
+        self.takes = 0.0
+        """Seconds until an answer comes."""
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        block = min((int(text, 16) for text in re.findall(r'"(0x[0-9a-f]{1,8})"', params.decode())), default=0)
+        self.asked.append((method, block))
+        self.clock.advance(self.takes)
+        if method not in self.said:
+            return Answer(error=b'{"code":-32601,"message":"Method not found"}')
+        found = self.said[method](block)
+        return found if isinstance(found, Answer | Failure) else Answer(result=json.dumps(found).encode(), elapsed=0.01)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+async def proved_script(node: Scripted, *peers: Scripted, head: int = HEAD) -> Proof:
+    clock = node.clock
+
+    async def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+
+    ethereum = chains.load("ethereum")
+    prover = Prover(ethereum, ethereum.errors, clock.now, sleep, wall=lambda: 7.0)
+    others = [Peer(f"peer-{at}", peer, head) for at, peer in enumerate(peers)]
+    return await prover.prove(ProvedNode("a", node, head), others)
+
+
+def whole(_block: int) -> object:
+    return []
+
+
+def error(code: int, message: str) -> Answer:
+    return Answer(error=json.dumps({"code": code, "message": message}).encode())
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (-32602, "BlockOutOfRangeError: block height is 3000 but requested was 1"),
+        (-32000, "missing trie node 0x12 (path )"),
+        (-32601, "archive requests are not included in your current plan"),
+        (4444, "pruned history unavailable"),
+        (-32000, "header not found"),
+    ],
+)
+async def test_every_way_of_saying_that_old_state_is_not_there_is_understood(code: int, message: str) -> None:
+    node = Scripted(
+        ManualClock(),
+        eth_getBalance=lambda block: "0x0" if block >= 2500 else error(code, message),
+        eth_getLogs=whole,
+    )
+    proof = await proved_script(node)
+    assert (proof.state_from, proof.logs_from, proof.faults) == (2500, 0, ())
+    assert (proof.traces, proof.batch_tried, proof.at) == (False, None, 7.0)
+
+
+async def test_a_call_that_is_refused_for_every_block_bounds_nothing() -> None:
+    node = Scripted(ManualClock(), eth_getBalance=lambda _block: error(-32602, "invalid argument"), eth_getLogs=whole)
+    proof = await proved_script(node)
+    assert proof.state_from is None
+    assert proof.faults[0].endswith("it gave no answer that says so (eth_getBalance: invalid argument)")
+
+
+async def test_the_state_of_block_0_alone_is_no_archive() -> None:
+    """geth keeps it, whatever it prunes."""
+    gone = error(-32000, "missing trie node")
+    node = Scripted(
+        ManualClock(),
+        eth_getBalance=lambda block: "0x0" if block == 0 or block > HEAD - 100 else gone,
+        eth_getLogs=whole,
+    )
+    assert (await proved_script(node)).state_from == HEAD - 99
+
+
+async def test_logs_that_are_left_out_without_a_word_are_missed_where_another_node_has_them() -> None:
+    clock = ManualClock()
+    log = {"data": "0x"}
+    node = Scripted(
+        clock, eth_getBalance=lambda _block: "0x0", eth_getLogs=lambda block: [log] if block >= 2000 else []
+    )
+    peer = Scripted(clock, eth_getLogs=lambda _block: [log])
+    assert (await proved_script(node)).logs_from == 0, "nobody else to ask"
+    assert (await proved_script(node, peer)).logs_from == 2000
+
+
+async def test_logs_that_no_node_has_are_not_missed() -> None:
+    clock = ManualClock()
+    node, peer = (Scripted(clock, eth_getBalance=lambda _block: "0x0", eth_getLogs=whole) for _ in range(2))
+    assert (await proved_script(node, peer)).logs_from == 0
+    assert len(peer.asked) <= 60
+
+
+async def test_a_rate_limit_ends_no_search_and_its_wish_is_heard() -> None:
+    clock = ManualClock()
+    refused = Failure(FailureKind.RATE_LIMITED, "HTTP 429", retry_after=0.5)
+    turns = iter(range(10_000))
+    node = Scripted(clock, eth_getLogs=whole)
+    node.said["eth_getBalance"] = lambda block: refused if next(turns) % 3 == 0 else ("0x0" if block > 900 else None)
+    proof = await proved_script(node)
+    assert proof.state_from == 901
+    assert proof.seconds >= 0.5 * proof.calls / 20
+
+
+async def test_a_proof_ends_after_its_time_and_keeps_what_it_found() -> None:
+    clock = ManualClock()
+    node = Scripted(clock, eth_getBalance=lambda _block: "0x0", eth_getLogs=lambda _block: error(-32005, "rate limit"))
+    node.takes = 0.4
+    proof = await proved_script(node)
+    assert proof.state_from == 0
+    assert proof.logs_from is None
+    assert TIME_LIMIT - 5 <= proof.seconds <= TIME_LIMIT + 2
+    assert any("logs was not found out" in fault for fault in proof.faults)
+
+
+async def test_what_a_node_says_is_cut_and_made_printable() -> None:
+    words = "\x1b[31m" + "long " * 200
+    node = Scripted(ManualClock(), eth_getBalance=lambda _block: error(-32000, words), eth_getLogs=whole)
+    (fault,) = (await proved_script(node)).faults
+    assert fault.isprintable()
+    assert len(fault) <= LONGEST_FAULT
