@@ -8,6 +8,8 @@ longer than a single call.
 
 from __future__ import annotations
 
+from math import inf
+
 SINGLES_PER_SECOND = 2000.0
 """Requests a second to one node from which calls are batched. By Little's law, latency times this rate may be in
 flight, so calls to a distant node, which take long without any queue, are not batched. The latency used is that of the
@@ -46,12 +48,14 @@ _REST = 300.0
 class Gathering:
     """What is known about batches to one node. `now` is in monotonic seconds."""
 
-    __slots__ = ("_at", "_level", "_since_single", "items", "proved", "quickest", "rest_until", "single", "slots",
-                 "slow", "turn")  # fmt: skip
+    __slots__ = ("_at", "_level", "_since_single", "items", "most", "proved", "quickest", "rest_until", "single",
+                 "slots", "slow", "turn")  # fmt: skip
 
     def __init__(self) -> None:
         self.items = _FIRST_ITEMS
         """Calls in one batch at the most."""
+        self.most = MOST_ITEMS
+        """The calls that batches may grow to."""
         self.proved = False
         """Has the node answered a batch? Until then only one batch is under way at a time."""
         self.single = 0.0
@@ -64,7 +68,7 @@ class Gathering:
         """Moving average of a turn of the event loop under load, in seconds."""
         self.slots = FEWEST_SLOTS
         """Requests that may be under way before calls wait for a batch."""
-        self.rest_until = float("-inf")
+        self.rest_until = -inf
         """The time until which the node is sent no batches."""
         self._level, self._at = 0.0, 0.0
         self._since_single = 0
@@ -119,7 +123,7 @@ class Gathering:
         if seconds <= bound:
             self.slow = 0
             if items >= self.items:
-                self.items = min(MOST_ITEMS, self.items * 2)
+                self.items = min(self.most, self.items * 2)
         elif items > 2:
             self.items = max(2, items // 2)
         else:
@@ -127,8 +131,19 @@ class Gathering:
             if self.slow >= _SLOW_TWOS:
                 self.refused(now)
 
+    def bound(self, most: int | None) -> None:
+        """Set the most calls that the node answers in one batch; None where no limit is known. A node that takes no
+        batches is sent none."""
+        most = MOST_ITEMS if most is None else min(most, MOST_ITEMS)
+        if most < 2:
+            self.rest_until = inf
+        elif self.rest_until == inf:
+            self.rest_until = -inf
+        self.most = max(2, most)
+        self.items = min(self.items, self.most)
+
     def refused(self, now: float) -> None:
         """Note that the node refused a batch or answered it wrongly."""
-        self.rest_until = now + _REST
+        self.rest_until = max(self.rest_until, now + _REST)
         self.proved, self.slow = False, 0
-        self.items = _FIRST_ITEMS
+        self.items = min(_FIRST_ITEMS, self.most)

@@ -39,8 +39,11 @@ class Ineligibility(IntEnum):
     LACKS = 12
     PRUNED = 13
     BEYOND_WINDOW = 14
-    BREAKER_OPEN = 15
-    EJECTED = 16
+    FOUND_TO_LACK = 15
+    TOO_LONG = 16
+    BREAKER_OPEN = 17
+    EJECTED = 18
+    PROVING = 19
 
 
 NONE = Ineligibility.NONE  # looked up once (core.plan.planner)
@@ -80,8 +83,8 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
     """The nodes that may be asked at `now` (monotonic seconds): those of the lowest tier that are eligible and have
     room.
 
-    When only beliefs stand against all nodes, the least bad ones: a slow node comes before one with an open breaker,
-    and that before one that lacks a capability, which would answer in vain.
+    When only beliefs stand against all nodes, the least bad ones: a slow node comes before one that is not proved yet,
+    that before one with an open breaker, and that before one that lacks a capability, which would answer in vain.
 
     Args:
         avoid: ids of the nodes tried before. A call that has been tried is accepted even by nodes without room.
@@ -176,10 +179,13 @@ def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
         return Ineligibility.LACKS
     if node.windows and _beyond_window(node, plan, now):
         return Ineligibility.BEYOND_WINDOW
+    if node.proven.proof is not None and (why := _beyond_proof(node, plan)):
+        return why
     breaker = node.breaker
     if breaker.state is not CLOSED and not breaker.allows(now, light=rule.bulkhead is Bulkhead.LIGHT):
         return Ineligibility.BREAKER_OPEN
-    return Ineligibility.EJECTED if now < node.ejected_until else NONE
+    held_back = Ineligibility.PROVING if node.proven.proving else NONE
+    return Ineligibility.EJECTED if now < node.ejected_until else held_back
 
 
 def may_come(nodes: Sequence[Node], plan: Plan, now: float) -> bool:
@@ -248,6 +254,21 @@ def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
     return plan.block is not None and plan.block < below and now < until
 
 
+def _beyond_proof(node: Node, plan: Plan) -> Ineligibility:
+    """The reason against the node that shadow calls showed; NONE without one."""
+    proven = node.proven
+    if plan.rule.method in proven.untraced:
+        return Ineligibility.FOUND_TO_LACK
+    oldest = plan.block if plan.first_block is None else plan.first_block
+    if oldest is None:
+        return NONE
+    if oldest < proven.state_from and plan.rule.old_state and "archive" not in node.roles:
+        return Ineligibility.PRUNED
+    if proven.too_old(oldest, plan):
+        return Ineligibility.BEYOND_WINDOW
+    return Ineligibility.TOO_LONG if proven.too_long(oldest, plan) else NONE
+
+
 def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
     judged = [(node, judge(node, plan, now)) for node in nodes]
     believed = [(node, why) for node, why in judged if why >= _BELIEF]
@@ -257,6 +278,9 @@ def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
     slow = [node for node, why in believed if why is Ineligibility.EJECTED]
     if slow:
         return sorted(slow, key=lambda node: (node.in_flight, node.ejected_until))
+    proving = [node for node, why in believed if why is Ineligibility.PROVING]
+    if proving:
+        return sorted(proving, key=lambda node: node.in_flight)
     resting = [node for node, why in believed if why is Ineligibility.BREAKER_OPEN]
     if resting:
         return sorted(resting, key=lambda node: (node.breaker.rest_until, node.in_flight))
@@ -283,8 +307,9 @@ def sentence(node: Node, why: Ineligibility, plan: Plan, now: float) -> str:
         method=plan.method,
         needs=" and ".join(plan.rule.needs),
         lag=f"{lag} block" if lag == 1 else f"{lag} blocks",
-        pruned=node.pruned_below,
-        window=node.windows.get(plan.method, (0, now))[0],
+        pruned=max(node.pruned_below if now < node.pruned_until else 0, node.proven.state_from),
+        window=_window(node, plan, now),
+        longest=(node.proven.range_most or 0) + 1,
         rest=_seconds(node.parking.until - now),
         method_rest=_seconds(node.parking.of(plan.rule.method) - now),
         breaker_rest=_breaker_rest(node, now),
@@ -313,8 +338,17 @@ _SENTENCES: dict[Ineligibility, str] = {
     Ineligibility.LACKS: "node {id} said it cannot answer {method}: it is asked again some minutes later",
     Ineligibility.PRUNED: "node {id} has dropped the state of blocks below {pruned}: it gets no calls about them",
     Ineligibility.BEYOND_WINDOW: "node {id} answers {method} for newer blocks only, none below {window}",
+    Ineligibility.FOUND_TO_LACK: "node {id} had not {method} when it was proved: it gets none until it is proved again",
+    Ineligibility.TOO_LONG: "node {id} answers {method} for at most {longest} blocks at once: it gets no longer ranges",
+    Ineligibility.PROVING: "node {id} is being proved by calls in the shadow: it gets calls once that has ended",
     Ineligibility.BREAKER_OPEN: "node {id} failed too often: it gets no calls {breaker_rest}",
 }
+
+
+def _window(node: Node, plan: Plan, now: float) -> int:
+    """The lowest block that the node answers about with this method, as far as that is known."""
+    learnt, until = node.windows.get(plan.method, (0, now))
+    return max(learnt if now < until else 0, node.proven.logs_from if plan.rule.split == "logs" else 0)
 
 
 def rests(node: Node, now: float) -> str:

@@ -13,11 +13,13 @@ from rpcaccel.core.nodes.breaker import CLOSED, SUCCESS, Breaker, Verdict
 from rpcaccel.core.nodes.concurrency_limit import Limit
 from rpcaccel.core.nodes.latency import LatencyAverage, MethodLatencies
 from rpcaccel.core.nodes.parking import Parking
+from rpcaccel.core.nodes.proven import Proven
 from rpcaccel.core.nodes.sliding_window import SlidingCounts
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.failure import BARRING, FailureKind
 
 if TYPE_CHECKING:
+    from rpcaccel.core.heads.proof import Proof
     from rpcaccel.core.nodes.quota import Quota
     from rpcaccel.core.plan.plan import Plan
 
@@ -77,8 +79,8 @@ class Node:
     __slots__ = ("_lag", "_lag_until", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
                  "cordoned", "drained", "ejected_until", "ejections", "head", "held", "id",
                  "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed",
-                 "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says", "slow_start",
-                 "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
+                 "proven", "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says",
+                 "slow_start", "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
 
     def __init__(
         self,
@@ -95,6 +97,7 @@ class Node:
         self.id, self.weight, self.roles = id, weight, roles
         self.says: Mapping[str, bool] = {}
         """Roles that the node reports to have or not to have; `roles` are those that the operator states."""
+        self.proven = Proven()
         self.timeout = timeout
         """Seconds that one attempt may take."""
         self.tier, self.tags = tier, tags
@@ -113,8 +116,7 @@ class Node:
         """The node takes no calls but is still probed."""
         self.chain_ok: bool | None = None
         """Does the node serve the right chain and shard? None until a probe has asked."""
-        self.barred = ""
-        self.head = -1
+        self.barred, self.head = "", -1
         self.in_flight, self.held = 0, [0] * len(Bulkhead)
         """Calls in flight: in total, and by bulkhead."""
         self.breaker, self.latency, self.pace = Breaker(), LatencyAverage(), MethodLatencies()
@@ -157,16 +159,16 @@ class Node:
     def has(self, role: str) -> bool | None:
         """Has the node this role? None when neither the operator nor the node has said so.
 
-        The operator's statement comes before the node's own. If the operator states any role of a node, the node has
-        no other roles. A role that follows from the network (the beacon shard) is no such statement, and an explorer is
-        an observer.
+        The operator's statement comes before what the proof shows, and that before the node's own word. If the operator
+        states any role of a node, the node has no other roles. A role that follows from the network (the beacon shard)
+        is no such statement, and an explorer is an observer.
         """
         if role == "observer":
             return not self.roles.isdisjoint(("observer", "explorer")) or self.says.get(role)
         if role in self.roles:
             return True
         stated = self.roles if role in _SHARD_ROLES else self.roles - _SHARD_ROLES
-        return False if stated else self.says.get(role)
+        return False if stated else self.proven.roles.get(role, self.says.get(role))
 
     def hear(self, says: Mapping[str, bool]) -> None:
         """Take the roles that the node reports now.
@@ -175,6 +177,13 @@ class Node:
         """
         if says != self.says:
             self.says = says
+            self.lacks.clear()
+            self.lacks_unknown.clear()
+
+    def prove(self, proof: Proof | None, untraced: frozenset[str]) -> None:
+        """Take the proof of the node (`Proven.take`). Another proof is newer than what failures taught about missing
+        methods and roles, so that is forgotten."""
+        if self.proven.take(proof, untraced, self.head):
             self.lacks.clear()
             self.lacks_unknown.clear()
 

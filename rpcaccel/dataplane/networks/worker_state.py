@@ -89,6 +89,10 @@ class WorkerState:
                 node.answering = told.answering if told.looked_at else None
                 came = came or told.head > node.head or (shut and node.breaker.allows(now))
                 node.told_head(told.head, now)
+                node.proven.proving = told.proving
+                node.prove(told.proof, network.chain.untraced)
+                batches = self._built.batchers[network.name, node.id].state
+                batches.bound(None if told.proof is None else told.proof.batch_most)
                 node.probed = told.latency if told.answering else None
                 if told.answering:
                     node.parking.probed(told.seen_at)

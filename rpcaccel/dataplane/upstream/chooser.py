@@ -103,7 +103,7 @@ class PoolChooser:
 
 
 _PARKED = (Ineligibility.PARKED, Ineligibility.METHOD_PARKED, Ineligibility.SPENT)
-_MAY_BE_WELL = (Ineligibility.BREAKER_OPEN, Ineligibility.EJECTED)
+_MAY_BE_WELL = (Ineligibility.BREAKER_OPEN, Ineligibility.EJECTED, Ineligibility.PROVING)
 
 
 def _parked_until(node: Node, why: Ineligibility, plan: Plan, now: float) -> float:

@@ -111,3 +111,26 @@ def test_a_slot_is_kept_for_some_times_what_a_call_takes_and_not_for_ever() -> N
     assert gathering.patience() == PATIENCE
     gathering.single_took(2.0)
     assert PATIENCE < gathering.patience() < 4.0
+
+
+def test_batches_stay_within_what_the_node_was_found_to_answer() -> None:
+    gathering = Gathering()
+    gathering.bound(10)
+    gathering.single_took(0.001)
+    for _ in range(10):
+        gathering.batch_took(gathering.items, 0.0015, 0.0)
+    assert gathering.items == 10
+    gathering.bound(None)
+    for _ in range(10):
+        gathering.batch_took(gathering.items, 0.0015, 0.0)
+    assert gathering.items == MOST_ITEMS
+
+
+def test_a_node_that_takes_no_batches_gets_none_until_another_proof() -> None:
+    gathering = Gathering()
+    gathering.bound(1)
+    gathering.refused(5.0)
+    assert gathering.rest_until == float("inf")
+    gathering.bound(1000)
+    assert gathering.rest_until == float("-inf")
+    assert gathering.most == MOST_ITEMS
