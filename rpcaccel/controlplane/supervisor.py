@@ -31,7 +31,7 @@ from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, 
 from rpcaccel.controlplane.settings.sharing import Hosts
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.notices import trouble
+from rpcaccel.controlplane.stats.notices import LogNotice, trouble
 from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.stats.worth import Gathered
 from rpcaccel.controlplane.workers.link import Link, LocalLink
@@ -72,9 +72,9 @@ class Supervisor:
         self.errors = ErrorLog(began=time.time())
         self._left_out: tuple[str, ...] = ()
         self._listen = ""
-        self._probers = Probers(self._publish, announce=self._announce)
         self.links: list[Link] = []
         self._quotas = Quotas(lambda: self.settings, self.links)
+        self._probers = Probers(self._publish, announce=self._announce, purse=self._quotas, proofs=self._hear_proof)
         self._history = History()
         self._history_keeper = HistoryKeeper(self._history)
         self.overview = SupervisorView(
@@ -115,6 +115,7 @@ class Supervisor:
         self.purged = self._hosts.purged
         self.probe = self._probers.probe_now
         self.try_node = self._probers.try_node
+        self.prove = self._probers.prove_now
 
     @property
     def settings(self) -> Settings:
@@ -325,6 +326,9 @@ class Supervisor:
         known = self._probers.heads
         if all(name in known and known[name].served.head >= 0 for name in self.settings.networks):
             self._told.set()
+
+    def _hear_proof(self, network: str, notice: LogNotice) -> None:
+        self.events.tell("proof", {"network": network, "id": notice.node, "text": notice.text, "at": time.time()})
 
     def _announce(self, announced: Announced) -> None:
         """Pass a block that a node pushed on to every worker."""

@@ -14,6 +14,7 @@ from rpcaccel.core.heads.chain_view import REMEMBERED
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, IdentityCheck, judge
 from rpcaccel.core.heads.lateness import Lateness
 from rpcaccel.core.heads.probe_schedule import ProbeSchedule
+from rpcaccel.core.heads.served_head import NodeHead
 
 _UNCHECKED = IdentityCheck(None)
 
@@ -56,6 +57,15 @@ class ProbeState:
 
     def __repr__(self) -> str:
         return f"<ProbeState {self.settings.id} head {self.told}, {self.fails} fails, right: {self.verdict.right}>"
+
+    def reached_as(self, settings: NodeSettings) -> bool:
+        """Is the node reached in the same way under these settings? Otherwise a new session is needed."""
+        before = self.settings
+        return (before.url, before.headers, before.connect_timeout) == (
+            settings.url,
+            settings.headers,
+            settings.connect_timeout,
+        )
 
     @property
     def counts(self) -> bool:
@@ -130,6 +140,30 @@ class ProbeState:
         """The probe failed because of `fault`."""
         self.fails += 1
         self.fault, self.barred = fault, barred
+
+    def node_head(self, head: int, lag: int | None, now: float, stall: float) -> NodeHead:
+        """What the probes know about the node.
+
+        Args:
+            head: the last block that it may be asked about; -1 without one.
+            lag: blocks behind the served head; None while that is not known.
+            stall: seconds without a new head that are worth a note.
+        """
+        return NodeHead(
+            id=self.settings.id,
+            head=head,
+            chain_ok=self.verdict.right,
+            says={} if self.claims is None else self.claims.says,
+            answering=self.answering,
+            barred=self.fault if self.barred else "",
+            note=self.note(now, lag, stall),
+            latency=self.latency,
+            seen_at=self.seen_at,
+            behind=self.lateness.behind,
+            pushes=self.pushes,
+            place=self.stream.place if self.stream is not None else 0,
+            late=self.lateness.usual,
+        )
 
     def note(self, now: float, lag: int | None, stall: float) -> str:
         """A sentence for the operator; empty when all is well. `stall`: seconds without a new head that are worth a

@@ -16,9 +16,12 @@ from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.config.resilience import ahead_of
 from rpcaccel.controlplane.nodes.head_stream import HeadSocket, HeadStream, PushedHead, StreamHooks, strange
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen
+from rpcaccel.controlplane.nodes.prover import Prover
+from rpcaccel.controlplane.nodes.proving import Proving, Purse
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.lateness import HeadTimes
@@ -49,11 +52,6 @@ _GONE_AFTER = 2
 """Failed probes in a row after which a node's last head no longer counts."""
 
 
-def _address(settings: NodeSettings) -> object:
-    """The settings that a session is made from: when they change, a new session is needed."""
-    return (settings.url, settings.headers, settings.connect_timeout)
-
-
 def _connect(settings: NodeSettings) -> HttpNodeClient:
     return HttpNodeClient(
         settings.model_copy(update={"max_connections": _CONNECTIONS, "warm": 0, "max_answer": _LARGEST})
@@ -76,12 +74,14 @@ class Prober:
         announce: Callable[[Announced], None] = lambda _announced: None,
         open_socket: Callable[[NodeSettings, str], HeadSocket] = NodeSocket,
         fork_epoch: int = 0,
+        purse: Purse | None = None,
     ) -> None:
         """
         Args:
             announce: is called with each block that a node pushes, before the heads that follow from it are published.
             open_socket: makes the WebSocket to an address of a node.
             fork_epoch: the first fork epoch, when there was a prober of this network before.
+            purse: says what nodes may be asked when they are proved.
         """
         self.network = network
         self._settings = settings
@@ -107,6 +107,9 @@ class Prober:
         )
         self._questions = Questions(self._chain.identity, _PATIENCE)
         self._nodes: dict[str, ProbeState] = {}
+        prover = lambda: Prover(self._chain, ahead_of(self._chain.errors, self._settings.error_rules), clock, sleep)  # noqa: E731
+        self._proving = Proving(network, self._nodes, prover, self._weigh, clock, purse)
+        self.prove_now = self._proving.prove_now
         self._streams: set[str] = set()
         """The nodes whose pushed heads are followed."""
         self._ending: set[asyncio.Task[None]] = set()
@@ -123,12 +126,14 @@ class Prober:
         self._running = True
         self._opening = asyncio.create_task(self._open(), name=f"first heads of {self.network}")
         await self.adopt(self._settings)
+        self._proving.start()
 
     async def stop(self) -> None:
         """End every probe and close the sockets."""
         self._running = False
         if self._opening is not None:
             self._opening.cancel()
+        await self._proving.stop()
         await asyncio.gather(*(self._leave(node_id) for node_id in list(self._nodes)))
 
     async def adopt(self, settings: NetworkSettings) -> None:
@@ -137,7 +142,7 @@ class Prober:
         wanted = {node.id: node for node in settings.nodes}
         for node_id, probed in list(self._nodes.items()):
             node = wanted.get(node_id)
-            if node is None or _address(node) != _address(probed.settings):
+            if node is None or not probed.reached_as(node):
                 await self._leave(node_id)
         for node_id, node in wanted.items():
             known = self._nodes.get(node_id)
@@ -147,8 +152,7 @@ class Prober:
                 before, known.settings = known.settings, node
                 if before.ws != node.ws or self._settings.websockets != rule:
                     self._end_stream(known)
-        self._judge()
-        self._tell()
+        self._weigh()
 
     def hint(self, node_id: str, head: int) -> None:
         """Take an answer that named block `head` as a sign that the node has it, as far as the block time allows."""
@@ -205,34 +209,23 @@ class Prober:
 
     def _node_head(self, probed: ProbeState, now: float) -> NodeHead:
         node_id = probed.settings.id
-        return NodeHead(
-            id=node_id,
-            head=self._book.usable_head_of(node_id),
-            chain_ok=probed.verdict.right,
-            says={} if probed.claims is None else probed.claims.says,
-            answering=probed.answering,
-            barred=probed.fault if probed.barred else "",
-            note=probed.note(now, self._book.lag_of(node_id), self._stall),
-            latency=probed.latency,
-            seen_at=probed.seen_at,
-            behind=probed.lateness.behind,
-            pushes=probed.pushes,
-            place=probed.stream.place if probed.stream is not None else 0,
-            late=probed.lateness.usual,
-        )
+        head = probed.node_head(self._book.usable_head_of(node_id), self._book.lag_of(node_id), now, self._stall)
+        proving = self._proving
+        return replace(head, proving=proving.keeps_out(node_id), proof=proving.proof_of(node_id))
 
     # -- nodes come and go ---------------------------------------------------------------------------------------
 
     def _join(self, settings: NodeSettings) -> None:
         schedule = ProbeSchedule(self._rhythm, self._clock(), skew=self._rng.uniform(0.9, 1.1))
         probed = self._nodes[settings.id] = ProbeState(settings, self._connect(settings), schedule)
+        self._proving.joined(settings.id)
         if self._running:
             probed.task = asyncio.create_task(self._follow(probed), name=f"probe {self.network} {settings.id}")
 
     async def _leave(self, node_id: str) -> None:
-        probed = self._nodes.pop(node_id)
+        probed, proof = self._nodes.pop(node_id), self._proving.left(node_id)
         self._book.forget(node_id)
-        ended = [task for task in (probed.task, self._end_stream(probed)) if task is not None]
+        ended = [task for task in (probed.task, proof, self._end_stream(probed)) if task is not None]
         if probed.task is not None:
             probed.task.cancel()
         await asyncio.gather(*ended, return_exceptions=True)
@@ -326,6 +319,7 @@ class Prober:
             probed.see(seen.number, look.latency, now)
         else:
             probed.see(probed.told, look.latency, now)
+        self._proving.seen(probed)
         probed.schedule.looked(seen.number, asked_at)
         self._spread(probed, seen.number, asked_at)
         if probed.stream is not None:
@@ -412,11 +406,16 @@ class Prober:
         wanted = self._wanted()
         for node_id, probed in self._nodes.items():
             probed.judge(wanted)
-            self._book.weigh(node_id, probed.settings.weight, eligible=probed.counts)
+            self._book.weigh(node_id, probed.settings.weight, eligible=self._proving.weighs(probed))
             if probed.claims is not None and probed.verdict.right is not False:
                 self._begin_stream(probed)
             elif probed.verdict.right is False:
                 self._end_stream(probed)
+
+    def _weigh(self) -> None:
+        """Count a node that was proved, or no longer one that is to be."""
+        self._judge()
+        self._tell()
 
     def _tell(self) -> None:
         """Publish the heads, unless nothing but times has changed since they were published."""
@@ -431,7 +430,7 @@ class Prober:
         self._pace.see(self._book.told(now), now)
         self._time_blocks(now)
         heads = self.heads()
-        if now - self._told_at < TELL_EVERY and self._last is not None and _essence(heads) == _essence(self._last):
+        if now - self._told_at < TELL_EVERY and self._last is not None and heads.essence == self._last.essence:
             return
         self._last, self._told_at = heads, now
         self._publish(heads)
@@ -448,9 +447,3 @@ class Prober:
                 interval=self._between(),
                 latency=probed.latency or 0.0,
             )
-
-
-def _essence(heads: NetworkHeads) -> tuple[object, ...]:
-    """The part of the heads whose change is published at once: everything but times."""
-    nodes = tuple(replace(node, latency=None, seen_at=None, late=0.0) for node in heads.nodes)
-    return (replace(heads, nodes=()), nodes)

@@ -9,7 +9,8 @@ import structlog
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.nodes.prober import Prober
-from rpcaccel.controlplane.stats.notices import LEVELS, changes
+from rpcaccel.controlplane.nodes.proving import Purse
+from rpcaccel.controlplane.stats.notices import LEVELS, LogNotice, changes
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.messages import Announced, Hint
@@ -31,11 +32,20 @@ class Probers:
         publish: Callable[[NetworkHeads], None],
         clock: Callable[[], float] = time.monotonic,
         announce: Callable[[Announced], None] = lambda _announced: None,
+        purse: Purse | None = None,
+        proofs: Callable[[str, LogNotice], None] = lambda _network, _notice: None,
     ) -> None:
+        """
+        Args:
+            purse: says what nodes may be asked when they are proved.
+            proofs: is called with the network and the line about each proof that begins or has ended.
+        """
         self.heads: dict[str, NetworkHeads] = {}
         self._publish = publish
         self._clock = clock
         self._announce = announce
+        self._purse = purse
+        self._proofs = proofs
         self._probers: dict[str, tuple[object, Prober]] = {}
         self._epochs: dict[str, int] = {}
         """The next fork epoch of each network whose prober was stopped: a branch may be left without being noticed, and
@@ -63,6 +73,7 @@ class Probers:
                     clock=self._clock,
                     announce=self._announce,
                     fork_epoch=self._epochs.get(name, 0),
+                    purse=self._purse,
                 )
                 self._probers[name] = (_made_from(network), prober)
                 await prober.start()
@@ -80,6 +91,14 @@ class Probers:
         known = self._probers.get(network)
         return None if known is None else await known[1].probe_now(node)
 
+    def prove_now(self, network: str, node: str) -> NodeHead | None:
+        """Prove a node, which goes on serving meanwhile; returns what is known of the node before, and None when there
+        is no such node."""
+        known = self._probers.get(network)
+        if known is None or not known[1].prove_now(node):
+            return None
+        return next(head for head in known[1].heads().nodes if head.id == node)
+
     async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
         """Probe a node that is not in the settings; None when there is no such network."""
         known = self._probers.get(network)
@@ -95,5 +114,7 @@ class Probers:
             for notice in changes(self.heads.get(heads.network), heads):
                 about = {"network": heads.network, "node": notice.node} if notice.node else {"network": heads.network}
                 log.log(LEVELS[notice.level], notice.text, **about)
+                if notice.proof:
+                    self._proofs(heads.network, notice)
             self.heads[heads.network] = heads
             self._publish(heads)

@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.config.model import NodeSettings, Settings
+from rpcaccel.controlplane.nodes.shadow_calls import Allowance, paced
 from rpcaccel.controlplane.settings.state_file import write_whole
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
@@ -31,6 +32,8 @@ LOOK_EVERY = 1.0
 """Seconds between two looks at what the workers report."""
 SAVE_EVERY = 5.0
 """Seconds between two writes at the least, which is what a power cut costs of the count."""
+_SHARE_OF_PROOFS = 100
+"""A proof may use one in so many calls of a day or a month."""
 _LEAST = 1e-6
 """Differences below this are rounding errors of sums."""
 CANNOT = "cannot be written"
@@ -181,8 +184,7 @@ class Quotas:
         """The use of each quota that the node has, and when the quota will run out. `told`: the workers' reports of the
         node."""
         now, found = self._wall(), []
-        limits: tuple[tuple[Window, float], ...] = (("day", node.quota.day), ("month", node.quota.month))
-        for window, limit in limits:
+        for window, limit in _limits(node):
             if limit:
                 one = self._sum((network, node.id, window), [use for report in told for use in report.quota])
                 out = runs_out(one.used, limit, since=one.since, now=now, renews=one.renews)
@@ -192,6 +194,27 @@ class Quotas:
                     )
                 )
         return tuple(found)
+
+    def allowance(self, network: str, node: NodeSettings, *, alone: bool) -> Allowance:
+        """What a node may be asked for one proof: of its day and month no more than a hundredth, and what is left.
+
+        `alone`: does it get no calls of clients meanwhile?
+        """
+        reports = [report for _, report in self._reports()]
+        told = [one for report in reports for one in report.nodes if (one.network, one.id) == (network, node.id)]
+        most = Allowance().calls
+        for use in self.of(network, node, told):
+            most = min(most, int(use.limit / _SHARE_OF_PROOFS), int(max(0.0, use.limit - use.used)))
+        return Allowance(calls=most, second=paced(node.quota.second, alone=alone))
+
+    def spend(self, network: str, node: str, calls: int) -> None:
+        """Count calls of a proof, which no worker counts."""
+        settings = self._settings().networks.get(network)
+        limits = [_limits(one) for one in settings.nodes if one.id == node] if settings is not None else []
+        for window, limit in limits[0] if limits else ():
+            if limit:
+                past = self._sum((network, node, window), [])
+                self._past[network, node, window] = replace(past, used=past.used + calls)
 
     def _reports(self) -> list[tuple[Link, WorkerReport]]:
         """The workers that run with their reports; a worker in this process makes a new one each time it is asked."""
@@ -247,6 +270,10 @@ class Quotas:
         else:
             self._saved = uses
             self.note = "" if CANNOT in self.note else self.note
+
+
+def _limits(node: NodeSettings) -> tuple[tuple[Window, float], ...]:
+    return ("day", node.quota.day), ("month", node.quota.month)
 
 
 def _uses(report: WorkerReport) -> Iterator[tuple[Key, QuotaUse]]:

@@ -17,6 +17,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_socket import closed_door
+from tests.support.waiting import until
 
 VALIDATOR = {"explorer": False, "archive": False}
 GENESIS = "0x" + "1a" * 32
@@ -60,6 +61,7 @@ class Node:
             "eth_blockNumber": hex(self.head),
             "eth_chainId": hex(self.chain_id),
             "net_version": str(self.chain_id),
+            "web3_clientVersion": "a/1.0",
             "hmyv2_chainId": 1,
             "hmyv2_getShardID": self.shard,
             "hmyv2_getEpoch": self.head // 10,
@@ -619,4 +621,43 @@ async def test_it_follows_simulated_nodes_over_real_sockets() -> None:
         assert told[-1].eth_chain_id is not None
         branch = nodes[0].chain.branch
         assert (told[-1].genesis, told[-1].block_one) == tuple("0x" + branch.hash_of(number).hex() for number in (0, 1))
+        await prober.stop()
+
+
+async def test_a_node_that_joins_at_run_time_is_proved_before_its_head_counts() -> None:
+    told: list[NetworkHeads] = []
+    async with harmony_nodes(2, head=200) as (old, new):
+        old.knobs.lag = 3
+        new.knobs.turn({"archive": False, "prune_depth": 64, "method_work": {"eth_getBalance": "20ms"}})
+        listed = [{"id": node.name, "url": node.url} for node in (old, new)]
+        first, both = (NetworkSettings.model_validate({"nodes": listed[:many]}) for many in (1, 2))
+        prober = Prober("net", first, publish=told.append)
+        await prober.start()
+        await until(lambda: told and told[-1].served.head == 197)
+        assert not told[-1].nodes[0].proving, "the nodes of the start serve at once"
+        await prober.adopt(both)
+        await until(lambda: told[-1].nodes[-1].proof is not None)
+        await prober.stop()
+    joined = [heads for heads in told if len(heads.nodes) == 2]
+    proving = [heads for heads in joined if heads.nodes[1].proving]
+    assert joined[: len(proving)] == proving
+    assert any(heads.nodes[1].chain_ok for heads in proving)
+    assert {heads.served.head for heads in proving} == {197}
+    proof = joined[-1].nodes[1].proof
+    assert proof is not None
+    assert (proof.state_from, joined[-1].served.head) == (136, 200)
+    assert "(simulated)" in proof.version
+
+
+async def test_a_node_of_the_wrong_chain_is_not_proved() -> None:
+    told: list[NetworkHeads] = []
+    async with harmony_nodes(2, head=200) as (old, new):
+        new.knobs.chain_id = 5
+        listed = [{"id": node.name, "url": node.url} for node in (old, new)]
+        prober = Prober("net", NetworkSettings.model_validate({"nodes": listed[:1]}), publish=told.append)
+        await prober.start()
+        await until(lambda: told and told[-1].served.head == 200)
+        await prober.adopt(NetworkSettings.model_validate({"nodes": listed}))
+        await until(lambda: len(told[-1].nodes) == 2 and told[-1].nodes[1].chain_ok is False)
+        assert new.counts.asked("eth_getBalance") == 0
         await prober.stop()

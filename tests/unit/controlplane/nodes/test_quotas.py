@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.nodes.quotas import LOOK_EVERY, QuotaFile, Quotas
+from rpcaccel.controlplane.nodes.shadow_calls import Allowance
 from rpcaccel.controlplane.workers.link import News
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.quota import Brought, Quota, QuotaLimits
@@ -270,3 +271,35 @@ def test_windows_that_are_not_ours_are_not_taken_up(tmp_path: Path, renews: floa
     file = QuotaFile(tmp_path / "quota.json")
     file.save([Brought(network="n", node="a", window="day", used=9, since=NOON, renews=renews)])
     assert World(file).join("w1").used == 0
+
+
+def test_a_proof_may_use_a_hundredth_of_a_quota_and_what_is_left_of_it() -> None:
+    world = World(None)
+    world.settings = Settings.model_validate(
+        {
+            "networks": {
+                "n": {"nodes": [{"id": "a", "url": "http://a.example", "quota": {"day": 5000, "second": 20}}]},
+                "other": {"nodes": ["http://b.example,id=b"]},
+            }
+        }
+    )
+    node, free = world.settings.networks["n"].nodes[0], world.settings.networks["other"].nodes[0]
+    assert world.quotas.allowance("n", node, alone=True) == Allowance(calls=50, second=10)
+    assert world.quotas.allowance("n", node, alone=False).second == 2
+    assert world.quotas.allowance("other", free, alone=False) == Allowance()
+    world.quotas.spend("n", "a", 4970)
+    assert world.quotas.allowance("n", node, alone=True).calls == 30
+    world.quotas.spend("n", "a", 100)
+    assert world.quotas.allowance("n", node, alone=True).calls == 0
+    world.quotas.spend("n", "gone", 1)
+    world.quotas.spend("other", "b", 1)
+    assert [(one.node, one.used) for one in world.quotas.brought()] == [("a", 5070)]
+
+
+def test_what_a_proof_used_is_told_to_the_workers() -> None:
+    world = World(None)
+    place = world.join("w1")
+    world.quotas.spend("n", "a", 30)
+    place.spend(2)
+    world.quotas.tell()
+    assert (place.used, world.used) == (32, 32)

@@ -6,6 +6,7 @@ from typing import Any
 
 from rpcaccel.controlplane.stats import snapshot
 from rpcaccel.controlplane.stats.notices import LogNotice, changes, tier_changes
+from rpcaccel.core.heads.proof import Agreement, Proof
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.stats.counters import TallySnapshot, Tier
 
@@ -123,3 +124,27 @@ def test_a_server_that_is_lost_while_the_tier_is_in_use_is_said() -> None:
     assert lost == LogNotice("warning", "a part of redis is not reached (h:1: no answer in time)")
     (back,) = tier_changes(frame(fault="h:1: no answer in time"), frame())
     assert back == LogNotice("info", "redis is reached again")
+
+
+def test_a_proof_that_begins_and_one_that_has_ended_are_said_once() -> None:
+    proof = Proof(at=5.0, head=200, state_from=0, logs_from=0, calls=98, seconds=1.5)
+    (begun,) = said(heads(**WELL), heads(**WELL, proving=True))
+    assert (begun.level, begun.proof, begun.text) == (
+        "info",
+        True,
+        "the node is proved by calls in the shadow before it gets calls",
+    )
+    assert said(heads(**WELL, proving=True), heads(**WELL, proving=True)) == []
+    (ended,) = said(heads(**WELL, proving=True), heads(**WELL, proof=proof))
+    assert (ended.level, ended.proof, ended.node) == ("info", True, "a")
+    assert ended.text == (
+        "the node is proved (98 calls in 1.5 s): it has the state of every block; it has the logs of every block"
+    )
+    assert said(heads(**WELL, proof=proof), heads(**WELL, proof=proof)) == []
+
+
+def test_a_node_that_differs_from_others_is_warned_of() -> None:
+    proof = Proof(at=5.0, agreement=Agreement(10, 1, "eth_call at block 7: result: 0x1 against 0x2"))
+    (notice,) = said(heads(**WELL), heads(**WELL, proof=proof))
+    assert notice.level == "warning"
+    assert "9 of 10 answers agree with other nodes: eth_call at block 7" in notice.text

@@ -1,0 +1,225 @@
+"""Decides which nodes of a network are proved, and when, and which of them get no calls of clients until then.
+
+A node that joins at run time is proved before its weight counts, and so is one that comes back after a long absence or
+with another version of its software. The nodes that are there at the start serve at once, and are proved later, one
+after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.controlplane.nodes.probe_state import ProbeState
+from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode, Prover
+from rpcaccel.controlplane.nodes.shadow_calls import Allowance, paced
+from rpcaccel.core.heads.proof import Proof
+
+START_AFTER = 60.0
+"""Seconds after the start at which the nodes that were there then begin to be proved."""
+ABSENCE = 3600.0
+"""Seconds without an answered probe after which a node is proved again before it gets calls."""
+BETWEEN = 600.0
+"""Seconds between two proofs of a node at the least, unless it joins, was away, or is proved by hand."""
+AT_ONCE = 4
+"""Nodes of a network that are proved at once while they wait for their first calls."""
+_VERSIONS = 8
+"""Versions of a node's software that are remembered. Several machines behind one URL may have several: a change to one
+that was seen before is none."""
+log = structlog.get_logger("rpcaccel.heads")
+
+
+class Purse(Protocol):
+    """What nodes may be asked for proofs, and the count of it (controlplane.nodes.quotas.Quotas)."""
+
+    def allowance(self, network: str, node: NodeSettings, *, alone: bool) -> Allowance:
+        """What a node may be asked for one proof. `alone`: does it get no calls of clients meanwhile?"""
+        ...
+
+    def spend(self, network: str, node: str, calls: int) -> None:
+        """Count calls that a node was asked."""
+        ...
+
+
+class Unlimited:
+    """The purse where nobody counts quotas."""
+
+    def allowance(self, network: str, node: NodeSettings, *, alone: bool) -> Allowance:  # noqa: ARG002 -- the port's
+        """A part of the calls a second that the settings allow."""
+        return Allowance(second=paced(node.quota.second, alone=alone))
+
+    def spend(self, network: str, node: str, calls: int) -> None:
+        """Count nothing."""
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What is known of the proofs of one node."""
+
+    seen_at: float
+    """When the node last answered a probe, or joined."""
+    due: float | None
+    """When the node is to be proved; None while it is not."""
+    gated: bool
+    """Does the node wait for its proof before it gets calls of clients?"""
+    out: bool = False
+    """Was the node kept out when it last answered a probe?"""
+    proof: Proof | None = None
+    ended_at: float = float("-inf")
+    versions: list[str] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+
+class Proving:
+    """The proofs of the nodes of one network."""
+
+    def __init__(
+        self,
+        network: str,
+        nodes: Mapping[str, ProbeState],
+        prover: Callable[[], Prover],
+        changed: Callable[[], None],
+        clock: Callable[[], float],
+        purse: Purse | None = None,
+    ) -> None:
+        """
+        Args:
+            nodes: the nodes by id, as the prober follows them.
+            prover: makes the prover by the settings in force.
+            changed: is called when a node begins or ends to be kept out, and when a proof has ended.
+        """
+        self._network = network
+        self._nodes = nodes
+        self._prover = prover
+        self._changed = changed
+        self._clock = clock
+        self._purse = purse or Unlimited()
+        self._standings: dict[str, _Standing] = {}
+        self._started = False
+        self._gated = asyncio.Semaphore(AT_ONCE)
+        self._gentle = asyncio.Semaphore(1)
+
+    def __repr__(self) -> str:
+        gated = sum(one.gated for one in self._standings.values())
+        return f"<Proving {self._network} {len(self._standings)} nodes, {gated} wait for their proof>"
+
+    def start(self) -> None:
+        """From now on, a node that joins is proved before it gets calls."""
+        self._started = True
+
+    async def stop(self) -> None:
+        """Break off every proof."""
+        tasks = [one.task for one in self._standings.values() if one.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def joined(self, node_id: str) -> None:
+        """A node was added to the network."""
+        now = self._clock()
+        due = now if self._started else now + START_AFTER
+        self._standings[node_id] = _Standing(seen_at=now, due=due, gated=self._started)
+
+    def left(self, node_id: str) -> asyncio.Task[None] | None:
+        """A node is no longer of the network; returns the task that is being cancelled."""
+        task = self._standings.pop(node_id).task
+        if task is not None:
+            task.cancel()
+        return task
+
+    def seen(self, probed: ProbeState) -> None:
+        """A node has answered a probe."""
+        now, standing = self._clock(), self._standings[probed.settings.id]
+        if now - standing.seen_at >= ABSENCE:
+            standing.due, standing.gated = now, True
+        standing.seen_at = now
+        if self._is_new(standing, "" if probed.claims is None else probed.claims.version):
+            standing.gated = standing.gated or now - standing.ended_at >= BETWEEN
+            standing.due = max(now, standing.ended_at + BETWEEN)
+        if standing.due is not None and now >= standing.due:
+            self._begin(probed, standing)
+        if standing.out is not (out := self.keeps_out(probed.settings.id)):
+            standing.out = out
+            self._changed()
+
+    def keeps_out(self, node_id: str) -> bool:
+        """Does the node get no calls of clients until it is proved, since another node is there to answer them?"""
+        return self._standings[node_id].gated and any(
+            one.announces and one.answering and not self._standings[other].gated
+            for other, one in self._nodes.items()
+            if other != node_id
+        )
+
+    def weighs(self, probed: ProbeState) -> bool:
+        """Does the weight of the node count for the served head?"""
+        return probed.counts and not self.keeps_out(probed.settings.id)
+
+    def proof_of(self, node_id: str) -> Proof | None:
+        """The last proof of the node; None before the first has ended."""
+        return self._standings[node_id].proof
+
+    def prove_now(self, node_id: str) -> bool:
+        """Prove a node by hand while it goes on serving; False when there is no such node."""
+        standing = self._standings.get(node_id)
+        if standing is None:
+            return False
+        standing.due = self._clock()
+        self._begin(self._nodes[node_id], standing)
+        return True
+
+    # -- a proof -----------------------------------------------------------------------------------------------------
+
+    def _is_new(self, standing: _Standing, version: str) -> bool:
+        """Is this another version than the node had so far?"""
+        if not version or version in standing.versions or len(standing.versions) >= _VERSIONS:
+            return False
+        standing.versions.append(version)
+        return len(standing.versions) > 1
+
+    def _begin(self, probed: ProbeState, standing: _Standing) -> None:
+        right = probed.claims is not None and probed.verdict.right is not False
+        if standing.task is None and probed.answering and right and probed.told >= 0:
+            standing.task = asyncio.create_task(self._run(probed, standing), name=f"proof of {probed.settings.id}")
+
+    async def _run(self, probed: ProbeState, standing: _Standing) -> None:
+        try:
+            async with self._gated if standing.gated else self._gentle:
+                standing.due = None
+                standing.proof = await self._prove(probed)
+        except Exception as error:  # a bug in a proof must not keep a good node out
+            log.exception("a proof failed", network=self._network, node=probed.settings.id)
+            standing.proof = Proof(at=0.0, faults=(f"the proof itself failed: {type(error).__name__}",))
+        finally:
+            standing.task = None
+        standing.gated, standing.ended_at = False, self._clock()
+        self._changed()
+
+    async def _prove(self, probed: ProbeState) -> Proof:
+        settings, claims = probed.settings, probed.claims
+        node = ProvedNode(
+            settings.id,
+            probed.asker,
+            head=probed.told,
+            version="" if claims is None else claims.version,
+            allowance=self._purse.allowance(self._network, settings, alone=self.keeps_out(settings.id)),
+        )
+        spent = lambda node_id, calls: self._purse.spend(self._network, node_id, calls)  # noqa: E731
+        return await self._prover().prove(node, self._peers(settings.id), spent=spent)
+
+    def _peers(self, node_id: str) -> list[Peer]:
+        """The other nodes to compare with, those first whose calls nobody counts, then those with the most weight."""
+        others = [
+            one
+            for other, one in self._nodes.items()
+            if other != node_id and one.answering and one.counts and not self.keeps_out(other)
+        ]
+        others.sort(key=lambda one: (bool(one.settings.quota.day or one.settings.quota.month), -one.settings.weight))
+        return [
+            Peer(one.settings.id, one.asker, one.told, self._purse.allowance(self._network, one.settings, alone=False))
+            for one in others
+        ]

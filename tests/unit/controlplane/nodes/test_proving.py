@@ -1,0 +1,268 @@
+"""Which nodes are proved, and when: the prober over scripted nodes, and a prover that ends when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.controlplane.nodes.probe_state import ProbeState
+from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode
+from rpcaccel.controlplane.nodes.proving import ABSENCE, BETWEEN, START_AFTER, Proving
+from rpcaccel.controlplane.nodes.shadow_calls import Allowance
+from rpcaccel.core.heads.identity import Claims, ExpectedIdentity
+from rpcaccel.core.heads.probe_schedule import BlockRhythm, ProbeSchedule
+from rpcaccel.core.heads.proof import Proof
+from tests.support.manual_clock import ManualClock
+
+
+class Asker:
+    """A session that is never used."""
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> object:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class World:
+    """Nodes that answer probes, and a prover that is done when it is told to be."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.nodes: dict[str, ProbeState] = {}
+        self.under_way: dict[str, asyncio.Future[Proof]] = {}
+        self.peers: dict[str, list[str]] = {}
+        self.changes = 0
+        self.asked_alone: dict[str, bool] = {}
+        self.spent: dict[str, int] = {}
+        self.proving = Proving("net", self.nodes, lambda: self, self._changed, self.clock.now, self)  # type: ignore[arg-type, return-value]
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    async def prove(self, node: ProvedNode, peers: Sequence[Peer], *, spent: Callable[[str, int], None]) -> Proof:
+        """Stands in the place of a Prover."""
+        self.under_way[node.id] = asyncio.get_running_loop().create_future()
+        self.peers[node.id] = [peer.id for peer in peers]
+        assert all(peer.allowance == Allowance(second=2.0) for peer in peers)
+        self.asked_alone[node.id] = node.allowance.second == 1.0
+        spent(node.id, 7)
+        return await self.under_way[node.id]
+
+    def allowance(self, network: str, node: NodeSettings, *, alone: bool) -> Allowance:
+        """Stands in the place of a purse."""
+        return Allowance(second=1.0 if alone else 2.0)
+
+    def spend(self, network: str, node: str, calls: int) -> None:
+        self.spent[node] = self.spent.get(node, 0) + calls
+
+    def add(self, name: str, **more: object) -> ProbeState:
+        settings = NodeSettings.model_validate({"id": name, "url": "http://127.0.0.1:1", **more})
+        made = ProbeState(settings, Asker(), ProbeSchedule(BlockRhythm(2.0), self.clock.now()))  # type: ignore[arg-type]
+        self.nodes[name] = made
+        self.proving.joined(name)
+        return made
+
+    def probed(self, name: str, version: str = "v1", head: int = 100) -> None:
+        """A probe of the node was answered."""
+        node = self.nodes[name]
+        node.claim(Claims(eth_chain_id=1, version=version), self.clock.now(), one_is_final=True)
+        node.judge(ExpectedIdentity(eth_chain_id=1))
+        node.see(head, 0.01, self.clock.now())
+        self.proving.seen(node)
+
+    async def turn(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def end(self, name: str) -> Proof:
+        """The proof that is under way ends."""
+        proof = Proof(at=self.clock.now(), head=100)
+        self.under_way.pop(name).set_result(proof)
+        await self.turn()
+        return proof
+
+    async def serving(self, *names: str) -> None:
+        """Nodes that were there at the start."""
+        for name in names:
+            self.add(name)
+            self.probed(name)
+        self.proving.start()
+        await self.turn()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    yield made
+    await made.proving.stop()
+
+
+async def test_a_node_that_joins_at_run_time_is_kept_out_until_it_is_proved(world: World) -> None:
+    await world.serving("a", "b")
+    joined = world.add("c")
+    assert world.proving.keeps_out("c")
+    assert not world.under_way, "before it answers there is nothing to ask it"
+    world.probed("c")
+    await world.turn()
+    assert world.peers["c"] == ["a", "b"]
+    assert not world.proving.weighs(joined)
+    proof = await world.end("c")
+    assert not world.proving.keeps_out("c")
+    assert world.proving.weighs(joined)
+    assert world.proving.proof_of("c") is proof
+    assert world.changes
+    assert world.spent == {"c": 7}
+    assert world.asked_alone == {"c": True}
+
+
+async def test_the_nodes_of_the_start_serve_at_once_and_are_proved_later_one_after_the_other(world: World) -> None:
+    await world.serving("a", "b")
+    assert not world.proving.keeps_out("a")
+    world.clock.advance(START_AFTER)
+    for name in ("a", "b"):
+        world.probed(name)
+    await world.turn()
+    assert list(world.under_way) == ["a"]
+    assert not world.proving.keeps_out("a")
+    await world.end("a")
+    assert list(world.under_way) == ["b"]
+    await world.end("b")
+    for name in ("a", "b"):
+        world.probed(name)
+    await world.turn()
+    assert not world.under_way, "once is enough"
+
+
+async def test_a_node_is_kept_out_only_while_another_one_serves(world: World) -> None:
+    await world.serving("a")
+    joined = world.add("b")
+    world.probed("b")
+    await world.turn()
+    assert world.proving.keeps_out("b")
+    world.nodes["a"].fail("no connection")
+    assert not world.proving.keeps_out("b")
+    changes = world.changes
+    world.probed("b")
+    assert world.changes > changes, "the workers are told"
+    assert world.proving.weighs(joined)
+
+
+async def test_nodes_that_all_join_at_once_serve_at_once(world: World) -> None:
+    await world.serving()
+    for name in ("a", "b"):
+        world.add(name)
+        world.probed(name)
+    assert not world.proving.keeps_out("a")
+    assert not world.proving.keeps_out("b")
+
+
+async def test_a_node_without_weight_takes_no_place_of_a_serving_one(world: World) -> None:
+    world.add("a", weight=0)
+    world.probed("a")
+    world.proving.start()
+    world.add("b")
+    world.probed("b")
+    assert not world.proving.keeps_out("b")
+
+
+async def test_a_node_that_is_back_after_a_long_absence_is_proved_first(world: World) -> None:
+    await world.serving("a", "b")
+    world.clock.advance(ABSENCE - 1)
+    world.probed("a")
+    assert not world.proving.keeps_out("a")
+    world.clock.advance(1)
+    world.probed("b")
+    assert world.proving.keeps_out("b")
+    await world.turn()
+    assert "b" in world.under_way
+    await world.end("a")
+    await world.end("b")
+    assert not world.proving.keeps_out("b")
+
+
+async def test_another_version_is_proved_first_and_one_seen_before_is_none(world: World) -> None:
+    await world.serving("a", "b")
+    world.probed("b", version="v2")
+    assert world.proving.keeps_out("b")
+    await world.turn()
+    await world.end("b")
+    world.clock.advance(BETWEEN)
+    world.probed("a")
+    for version in ("v1", "v2", "v1"):
+        world.probed("b", version=version)
+    assert not world.proving.keeps_out("b"), "two machines stand behind its address"
+
+
+async def test_a_version_that_changes_all_the_time_keeps_a_node_out_once_in_ten_minutes_and_then_never(
+    world: World,
+) -> None:
+    await world.serving("a", "b")
+    outs = 0
+    for number in range(40):
+        world.clock.advance(60)
+        world.probed("a")
+        world.probed("b", version=f"up {number} minutes")
+        outs += world.proving.keeps_out("b")
+        await world.turn()
+        for name in list(world.under_way):
+            await world.end(name)
+    assert 1 <= outs <= 2
+
+
+async def test_a_node_is_proved_again_by_hand_while_it_serves(world: World) -> None:
+    await world.serving("a", "b")
+    assert world.proving.prove_now("a")
+    await world.turn()
+    assert list(world.under_way) == ["a"]
+    assert not world.proving.keeps_out("a")
+    assert world.asked_alone == {"a": False}
+    assert world.proving.prove_now("a"), "one proof at a time"
+    assert not world.proving.prove_now("nobody")
+    await world.end("a")
+    assert not world.under_way
+
+
+async def test_a_fault_in_a_proof_keeps_no_node_out(world: World) -> None:
+    await world.serving("a", "b")
+    world.add("c")
+    world.probed("c")
+    await world.turn()
+    with capture_logs() as logged:
+        world.under_way.pop("c").set_exception(RuntimeError("a bug"))
+        await world.turn()
+    assert not world.proving.keeps_out("c")
+    proof = world.proving.proof_of("c")
+    assert proof is not None
+    assert proof.faults == ("the proof itself failed: RuntimeError",)
+    assert [line["event"] for line in logged] == ["a proof failed"]
+
+
+async def test_a_node_that_leaves_ends_its_proof(world: World) -> None:
+    await world.serving("a", "b")
+    world.add("c")
+    world.probed("c")
+    await world.turn()
+    task = world.proving.left("c")
+    assert task is not None
+    await asyncio.gather(task, return_exceptions=True)
+    assert world.under_way["c"].cancelled()
+
+
+async def test_nodes_whose_calls_are_counted_are_compared_with_last(world: World) -> None:
+    world.add("paid", weight=9, quota={"month": 1e6})
+    world.add("free")
+    world.add("strong", weight=5)
+    for name in world.nodes:
+        world.probed(name)
+    world.proving.start()
+    world.add("new")
+    world.probed("new")
+    await world.turn()
+    assert world.peers["new"] == ["strong", "free", "paid"]
+    assert repr(world.proving) == "<Proving net 4 nodes, 1 wait for their proof>"
