@@ -12,6 +12,7 @@ from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.node_trial import NodeTrial
+from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.heads.served_head import NodeHead
 from tests.support.sample_errors import sample_log
 
@@ -70,6 +71,10 @@ class SampleControl:
         return (
             NodeHead(id="a", head=7, chain_ok=True, answering=True) if (network, node) == ("harmony-s0", "a") else None
         )
+
+    def prove(self, network: str, node: str) -> NodeHead | None:
+        """Node a was proved before; no other is there."""
+        return NodeHead(id="a", proof=Proof(at=0.0)) if (network, node) == ("harmony-s0", "a") else None
 
     async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
         """Every node has block 7 of the right chain."""

@@ -6,7 +6,7 @@ import { errorFigure, shareBar } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const STATES = {
-  serving: ["good", "serving"], behind: ["warn", "behind"], parked: ["warn", "parked"], failing: ["bad", "failing"],
+  serving: ["good", "serving"], proving: ["idle", "being proved"], behind: ["warn", "behind"], parked: ["warn", "parked"], failing: ["bad", "failing"],
   "wrong-chain": ["bad", "wrong chain"], cordoned: ["idle", "cordoned"], drained: ["idle", "drained"], unknown: ["idle", "not known yet"],
 };
 

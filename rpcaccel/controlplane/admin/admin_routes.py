@@ -119,6 +119,7 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("GET", f"{_API}/changes", "change_routes.changes", "read", settings_types.Changes, query=_LIMIT),
     AdminRoute("POST", f"{_API}/reload", "change_routes.reload", "change", settings_types.SettingsNow),
     AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/probe", "change_routes.probe", "change", types.ProbeOutcome),
+    AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/prove", "change_routes.prove", "change", types.ProofBegun),
     AdminRoute("POST", f"{_API}/nodes/test", "change_routes.test_node", "change", NodeTrial, types.NodeTrialRequest),
     AdminRoute("GET", f"{_API}/session", "session.show", "open", types.Session),
     AdminRoute("POST", f"{_API}/session", "session.begin", "login", types.Session, LoginRequest),
@@ -163,6 +164,10 @@ class Control(Protocol):
 
     async def probe(self, network: str, node: str) -> NodeHead | None:
         """Probe a node at once; None when there is no such node."""
+        ...
+
+    def prove(self, network: str, node: str) -> NodeHead | None:
+        """Begin to prove a node; returns what is known of it until then, and None when there is no such node."""
         ...
 
     async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:

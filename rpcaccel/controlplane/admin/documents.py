@@ -26,6 +26,7 @@ from rpcaccel.controlplane.admin.api_types import (
     Nodes,
     NodeStanding,
     Overview,
+    ProofNow,
     QuotaNow,
     Saved,
     StepNow,
@@ -47,6 +48,7 @@ from rpcaccel.controlplane.stats.summaries import (
     subscription_figures,
 )
 from rpcaccel.core.client_limits import ANONYMOUS
+from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.stats.counters import REMOVES, Cell, ClientCell, NodeCell, TallySnapshot, Tier
 from rpcaccel.core.stats.histogram import Histogram
@@ -190,7 +192,7 @@ def attention(frame: Frame, failing: Sequence[Notice] = ()) -> list[Attention]:
         if head.note:
             found.append(_notice("warn", head.network, f"{head.network}: {head.note}"))
     for node in frame.nodes:
-        if node.state not in {"serving", "cordoned", "drained"} and node.why:
+        if node.state not in {"serving", "proving", "cordoned", "drained"} and node.why:
             level: Literal["bad", "warn"] = "bad" if node.state in {"failing", "wrong-chain"} else "warn"
             found.append(_notice(level, f"{node.network}/{node.id}", _about(node)))
     found += [_notice("warn", tier.name, text) for tier in frame.snapshot.tiers if (text := trouble(tier))]
@@ -263,8 +265,16 @@ def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> NodeStanding:
     taken = sum(other.weight for other in fit if other.tier == lowest)
     share = ratio(node.weight if node.eligible and node.tier == lowest else 0, taken)
     head = node.head if node.head >= 0 else None
-    known = {"head": head, "roles": list(node.roles), "quota": [_quota(use) for use in node.quota]}
+    proof = None if node.proof is None else proof_document(node.proof)
+    known = {"head": head, "roles": list(node.roles), "quota": [_quota(use) for use in node.quota], "proof": proof}
     return cast(NodeStanding, {**structs.asdict(node), "share_wanted": share, **known})
+
+
+def proof_document(proof: Proof) -> ProofNow:
+    """The document of a proof; its time is ISO 8601 in UTC."""
+    told = structs.asdict(proof)
+    more = {"at": _iso(proof.at), "agreement": structs.asdict(proof.agreement), "faults": list(proof.faults)}
+    return cast(ProofNow, {**told, **more, "says": list(proof.sentences())})
 
 
 def _quota(use: QuotaUse) -> QuotaNow:

@@ -17,6 +17,7 @@ from rpcaccel.config.errors import from_pydantic
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.patch import difference, to_table, touches
 from rpcaccel.config.schema import described
+from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.admin.admin_routes import Control
 from rpcaccel.controlplane.admin.api_types import NodeTrialRequest
 from rpcaccel.controlplane.admin.problems import ProblemError, json_response
@@ -153,6 +154,15 @@ class ChangeRoutes:
         number = head.head if head.head >= 0 else None
         about = {"network": network, "id": node, "head": number, "chain_ok": head.chain_ok}
         return json_response({**about, "answering": head.answering, "latency": head.latency, "note": head.note})
+
+    async def prove(self, request: web.Request) -> web.Response:
+        """Prove a node again; it goes on serving meanwhile."""
+        network, node = request.match_info["network"], request.match_info["id"]
+        head = self.control.prove(network, node)
+        if head is None:
+            raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
+        last = None if head.proof is None else documents.proof_document(head.proof)
+        return json_response({"network": network, "id": node, "proving": head.proving, "proof": last})
 
     async def test_node(self, request: web.Request) -> web.Response:
         """Probe a node that is not in the settings, and compare it with a network that it may be added to."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from rpcaccel import balancers, chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.workers.link import Link
+from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.messages import NodeReport, WorkerReport
 from rpcaccel.core.nodes.quota import QuotaUse
@@ -19,7 +20,9 @@ from rpcaccel.core.replies.unknown_errors import UnclassedError, together
 from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.tally import ended, merge
 
-NodeState = Literal["serving", "behind", "parked", "failing", "wrong-chain", "cordoned", "drained", "unknown"]
+NodeState = Literal[
+    "serving", "proving", "behind", "parked", "failing", "wrong-chain", "cordoned", "drained", "unknown"
+]
 """One word for the state of a node; `why` says the rest."""
 
 
@@ -57,6 +60,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     """Calls that the node may have at once, all workers together; 0 when not known."""
     quota: tuple[QuotaUse, ...] = ()
     """The use of each quota of the node by all workers together."""
+    proof: Proof | None = None
+    """What shadow calls showed of the node; None before its first proof has ended."""
 
 
 class HeadView(Struct, frozen=True, kw_only=True):
@@ -247,6 +252,7 @@ class SupervisorView:
             tier=node.tier,
             limit=sum(report.limit for report in told),
             quota=self._quotas(name, node, told),
+            proof=None if found is None else found.proof,
         )
 
 
@@ -257,7 +263,7 @@ def _block_time(network: NetworkSettings, heads: NetworkHeads | None) -> float |
 
 def _takes_calls(state: NodeState, found: NodeHead | None, told: Sequence[NodeReport]) -> bool:
     """Whether a node takes its share of the calls: every worker would ask it, its head is known, and it keeps up."""
-    well = state != "unknown" and found is not None and not found.behind
+    well = state not in {"unknown", "proving"} and found is not None and not found.behind
     return well and bool(told) and not any(report.refusal for report in told)
 
 
@@ -278,6 +284,11 @@ def _state(
     if not found.answering and (found.barred or note) not in refusal:  # the cause comes before its consequence
         silent = note or found.barred
         return "failing", f"{silent}; it gets no calls until it answers" if refusal else silent
+    if found.proving:
+        return (
+            "proving",
+            "calls in the shadow show what it has and whether it is right: it gets calls once that has ended",
+        )
     if any(report.breaker != "closed" for report in told) or not found.answering:
         return "failing", refusal or note
     if any(report.ejected > 0 for report in told):

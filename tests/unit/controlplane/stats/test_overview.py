@@ -107,6 +107,7 @@ def told(**more: Any) -> NodeHead:
         ),
         ({}, told(), {"breaker": "open", "refusal": "it failed too often"}, "failing", "it failed too often"),
         ({}, told(), {"parked": 3.0, "refusal": "it limits our rate"}, "parked", "it limits our rate"),
+        ({}, told(proving=True), {"refusal": "it is being proved"}, "proving", "it gets calls once that has ended"),
         ({}, told(), {"rests": "it limits the rate of m"}, "serving", "it limits the rate of m"),
         ({}, told(head=7, behind=True), {}, "behind", "3 blocks behind: it gets no calls about newer blocks until"),
         (

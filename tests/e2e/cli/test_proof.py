@@ -1,0 +1,77 @@
+"""A node that is added to the running program is proved before it gets calls, and the proof decides what it gets."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from rpcaccel.simnode.server.factories import harmony_chain, running
+from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.running import QUICK, Running, Serve, until
+
+HEAD = 4000
+KEPT = 500
+ADDRESSES = count()
+
+
+async def balance(proxy: Running, block: int) -> Any:
+    """A call that was never made before, about the state of a block."""
+    return await proxy.call("hmyv2_getBalanceByBlockNumber", f"0x{next(ADDRESSES):040x}", block)
+
+
+async def added(proxy: Running, node: SimNode) -> None:
+    await proxy.changed({"networks": {"harmony-s0": {"nodes": {node.name: {"url": node.url}}}}})
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_node_gets_no_call_until_it_is_proved_and_no_call_about_state_that_it_lacks(
+    serve: Serve, workers: int
+) -> None:
+    async with running(harmony_chain(HEAD), 2, each=[{}, {"archive": False, "prune_depth": KEPT}]) as (old, new):
+        proxy = await serve([old], "--workers", str(workers), env=QUICK)
+        new.knobs.turn({"method_work": {"eth_getBalance": "60ms"}})  # the proof takes a while
+        await added(proxy, new)
+        state = await proxy.node_in("proving", new.name)
+        assert state["eligible"] is False
+        assert "gets calls once that has ended" in state["why"]
+        for block in range(100):
+            assert (await balance(proxy, HEAD - block)).node == old.name
+        assert (await proxy.nodes())[new.name]["state"] == "proving", "the calls were made before the proof had ended"
+        assert new.counts.asked("hmyv2_getBalanceByBlockNumber") == 0
+        assert (await proxy.get(f"{proxy.url}/readyz")).status == 200
+
+        found = await proxy.node_in("serving", new.name)
+        assert found["proof"]["state_from"] == HEAD - KEPT
+        assert found["proof"]["agreement"]["differing"] == 0
+        assert found["proof"]["agreement"]["compared"] > 5
+        for block in range(40):
+            assert (await balance(proxy, block)).node == old.name
+        asked = new.counts.asked("hmyv2_getBalanceByBlockNumber")
+        await until("it gets calls", lambda: _answered_by(proxy, new))
+        assert new.counts.asked("hmyv2_getBalanceByBlockNumber") > asked == 0
+
+
+async def _answered_by(proxy: Running, node: SimNode) -> bool:
+    return bool((await balance(proxy, HEAD - 1)).node == node.name)
+
+
+async def test_a_node_is_proved_again_by_hand_and_its_limit_of_ranges_is_kept(serve: Serve) -> None:
+    async with running(harmony_chain(HEAD), 2) as (whole, limited):
+        proxy = await serve([whole, limited], env=QUICK)
+        limited.knobs.logs_range = 100
+        status, begun = await proxy.change({}, f"nodes/harmony-s0/{limited.name}/prove", "POST")
+        assert (status, begun["proving"], begun["proof"]) == (200, False, None)
+        assert (await proxy.change({}, "nodes/harmony-s0/nobody/prove", "POST"))[0] == 404
+
+        async def proved() -> bool:
+            return bool((await proxy.nodes())[limited.name]["proof"])
+
+        await until("the proof", proved)
+        found = (await proxy.nodes())[limited.name]
+        assert (found["proof"]["range_most"], found["state"]) == (100, "serving")
+        for first in range(0, 3000, 100):
+            criteria = {"fromBlock": hex(first), "toBlock": hex(first + 900), "address": f"0x{first:040x}"}
+            reply = await proxy.call("hmy_getLogs", criteria)
+            assert reply.node == whole.name, reply.body
