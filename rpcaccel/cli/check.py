@@ -16,6 +16,9 @@ from rpcaccel.cli import admin_client, banner, options, progress_bar
 if TYPE_CHECKING:
     from rpcaccel.cli.probe import Finding
     from rpcaccel.config.model import Settings
+    from rpcaccel.core.heads.proof import Proof
+
+    Proofs = dict[tuple[str, str], Proof]
 
 
 def check(
@@ -26,11 +29,15 @@ def check(
     config: options.ConfigFile = None,
     chain: options.Chain = None,
     shard: options.Shard = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Prove every node by some 100 calls: takes up to 40 s.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Judge a configuration as `serve` does, then ask every node for chain id, blocks 0 and 1, head, latency and role,
     and the WebSocket that is named for it (`ws`) for the same chain and new heads.
+
+    With --deep each right node is proved as one that is added to a running proxy: how far back it has state and logs,
+    the longest ranges and batches it takes, roles and traces, agreement with the other nodes, latency.
 
     Exit code 1 if a node is wrong (unreachable, of another chain or shard, far behind), 2 if the configuration is.
 
@@ -38,6 +45,7 @@ def check(
     rpcaccel check rpcaccel.toml
     rpcaccel check https://api.s0.t.hmny.io http://127.0.0.1:9500
     rpcaccel check rpcaccel.toml --json
+    rpcaccel check rpcaccel.toml --deep
     rpcaccel check --schema > rpcaccel.schema.json
     """
     if schema:
@@ -54,11 +62,12 @@ def check(
     source = options.source(urls, file, chain, shard)
     banner.say(source.notes, "console", "warning")
     settings = options.judged_from(source).settings
-    findings = asyncio.run(_probe_all(settings))
+    findings, proofs = asyncio.run(_ask_all(settings, deep=deep))
     if as_json:
-        admin_client.show_json({"nodes": [document(finding) for finding in findings]})
+        admin_client.show_json({"nodes": [document(finding, proofs) for finding in findings]})
     else:
         _print(findings)
+        _print_proofs(proofs)
     return 1 if any(finding.trouble for finding in findings) else 0
 
 
@@ -68,20 +77,32 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return urls, [argument for argument in arguments if "://" not in argument]
 
 
-async def _probe_all(settings: Settings) -> list[Finding]:
+async def _ask_all(settings: Settings, *, deep: bool) -> tuple[list[Finding], Proofs]:
     from rpcaccel.cli.probe import probe_network
 
-    found = await asyncio.gather(*(probe_network(name, network) for name, network in settings.networks.items()))
-    return [finding for findings in found for finding in findings]
+    networks = settings.networks
+    found = await asyncio.gather(*(probe_network(name, network) for name, network in networks.items()))
+    proofs: Proofs = {}
+    if deep:
+        from rpcaccel.cli.proofs import prove_network
+
+        pairs = zip(networks.values(), found, strict=True)
+        proved = await asyncio.gather(*(prove_network(network, findings) for network, findings in pairs))
+        proofs = {(name, node): proof for name, of in zip(networks, proved, strict=True) for node, proof in of.items()}
+    return [finding for findings in found for finding in findings], proofs
 
 
-def document(finding: Finding) -> dict[str, Any]:
+def document(finding: Finding, proofs: Proofs) -> dict[str, Any]:
     """A finding for programs: what is not known is null."""
     from msgspec import structs
 
+    from rpcaccel.controlplane.admin.documents import proof_document
+
+    proof = proofs.get((finding.network, finding.node))
     found = structs.asdict(finding)
     unknown: dict[str, Any] = {name: None for name in ("chain_id", "head", "latency", "shard") if found[name] < 0}
     unknown["websocket"] = finding.websocket or None
+    unknown["proof"] = None if proof is None else proof_document(proof)
     return found | unknown | {"behind": finding.behind if finding.head >= 0 else None, "right": not finding.trouble}
 
 
@@ -97,6 +118,18 @@ def _print(findings: Sequence[Finding]) -> None:
         verdict = Text(finding.trouble or "right", style="bold red" if finding.trouble else "green")
         table.add_row(*(Text(cell) for cell in cells(finding)), verdict)
     terminal_table.show(table, progress_bar.console(), named=2)
+
+
+def _print_proofs(proofs: Proofs) -> None:
+    if not proofs:
+        return
+    from rpcaccel.bench.report import terminal_table
+    from rpcaccel.cli.proofs import remarks, table
+
+    console = progress_bar.console()
+    terminal_table.show(table(proofs), console, named=2)
+    for remark in remarks(proofs):
+        console.print(remark, markup=False, highlight=False)
 
 
 def cells(finding: Finding) -> list[str]:

@@ -129,7 +129,8 @@ def add(
 ) -> int:
     """Add a node to a running proxy. The proxy asks it first: chain id, blocks 0 and 1, head.
 
-    A node that does not answer, or serves another chain than the network, is refused.
+    A node that does not answer, or serves another chain than the network, is refused. Where other nodes take calls,
+    this one is proved by calls in the shadow before it gets any.
 
     Examples:
     rpcaccel node add https://host/path,weight=2
@@ -153,6 +154,8 @@ def add(
         return 0
     typer.echo(f"{name}/{node_id}: {met(found)}")
     admin_client.show_change(done, as_json=False)
+    if known["nodes"]:
+        typer.echo(f"{node_id} is being proved by calls in the shadow: it gets calls once that has ended")
     return 0
 
 

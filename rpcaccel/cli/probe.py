@@ -50,6 +50,8 @@ class Finding(msgspec.Struct, frozen=True):
     """The hash of block 1, in lower case; None where the node does not tell it or has no block 1 yet."""
     weight: float = 1.0
     role: str = ""
+    version: str = ""
+    """The version of its software, by its own word."""
     behind: int = 0
     websocket: str = ""
     """What the WebSocket that is named for the node is: "right", or what is wrong; empty where none is named."""
@@ -169,7 +171,8 @@ async def find(finding: Finding, identity: Identity, asked: ProbedNode) -> Findi
             facts[name] = None
     shard = facts["shard"] if isinstance(facts["shard"], int) else -1
     begins = {name: block_hash(facts[name]) for name in ("genesis", "block_one")}
-    return replace(finding, chain_id=chain_id, head=head, latency=latency, shard=shard, role=role_of(facts), **begins)
+    about = {"role": role_of(facts), "version": _plain(facts["version"]) if facts["version"] else ""}
+    return replace(finding, chain_id=chain_id, head=head, latency=latency, shard=shard, **about, **begins)
 
 
 async def of_its_chain(finding: Finding, chain: str, asked: ProbedNode) -> Finding:

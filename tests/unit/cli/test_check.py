@@ -13,7 +13,7 @@ import pytest
 from rpcaccel.cli.check import cells, split
 from rpcaccel.cli.main import run
 from rpcaccel.cli.probe import Finding
-from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes, running
+from rpcaccel.simnode.server.factories import ethereum_chain, ethereum_nodes, harmony_chain, harmony_nodes, running
 from rpcaccel.simnode.server.sim_server import SimNode
 
 
@@ -161,3 +161,37 @@ def test_a_node_that_was_not_reached_has_an_empty_row() -> None:
         "-",
         "-",
     ]
+
+
+async def test_a_deep_check_shows_what_each_node_has_and_what_differs(
+    in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = [{}, {"archive": False, "prune_depth": 64}, {"logs_range": 50}]
+    async with running(harmony_chain(2000), 3, each=kinds) as nodes:
+        urls = [f"{node.url}/hunter2,id={node.name}" for node in nodes]
+        code = await checked(in_a_thread, *urls, "http://127.0.0.1:1,id=down", "--deep", "--json", "--shard", "0")
+        told = {one["node"]: one["proof"] for one in json.loads(capsys.readouterr().out)["nodes"]}
+        assert code == 1, "one is down"
+        assert await checked(in_a_thread, *urls, "--deep") == 0
+    shown = capsys.readouterr().out
+    assert told["down"] is None
+    assert [told[f"node-{i}"]["state_from"] for i in range(3)] == [0, 1936, 0]
+    assert [told[f"node-{i}"]["range_most"] for i in range(3)] == [None, None, 50]
+    assert all(told[f"node-{i}"]["agreement"]["compared"] == 13 for i in range(3))
+    for text in ("What calls in the shadow showed", "from 1936 (64 back)", "no limit to 1025", "51", "13 of 13"):
+        assert text in shown
+    assert "hunter2" not in shown
+
+
+async def test_a_deep_check_names_what_it_did_not_find_out_and_what_differs(
+    in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain = ethereum_chain(2000)
+    chain.reorg(1500)
+    odd = {"branch": 0, "fault_methods": ["eth_getBalance"], "faults": {"error": 1.0}}
+    async with running(chain, 2, each=[odd, {"branch": 1}]) as nodes:
+        assert await checked(in_a_thread, *(f"{node.url},id={node.name}" for node in nodes), "--deep") == 0
+    shown = capsys.readouterr().out
+    assert "ethereum/node-0: from which block on it has state was not found out" in shown.replace("\n", " ")
+    assert "ethereum/node-0: it differs from other nodes: eth_getBlockByNumber at block " in shown.replace("\n", " ")
+    assert "unknown" in shown
