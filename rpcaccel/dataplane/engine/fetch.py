@@ -18,20 +18,16 @@ from functools import partial
 from math import inf
 from typing import Any, Protocol
 
-from msgspec.structs import replace
-
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.core.cache.retention import is_empty
 from rpcaccel.core.dispatch.machine import ASK, END, Dispatch, NodeChooser
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
-from rpcaccel.core.nodes.eligibility import others_may_be_asked
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import Step
 from rpcaccel.dataplane.engine import head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
-from rpcaccel.dataplane.engine.log_check import LogCheck, LogVerdict
+from rpcaccel.dataplane.engine.log_check import LogCheck
 from rpcaccel.dataplane.engine.single_flight import Flight, Pending
 from rpcaccel.dataplane.engine.sticky import Preferring
 from rpcaccel.dataplane.engine.store_lookup import StoreLookup
@@ -66,7 +62,7 @@ class Fetch(Flight):
     """One call under way. However it ends, nothing of it stays with a node, in a queue or on a timer."""
 
     __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_check", "_chooser", "_client",
-                 "_context", "_ends", "_false", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
+                 "_context", "_ends", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
                  "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_shared",
                  "_started", "_task", "_timed", "_waited", "_watched", "separation", "sole")  # fmt: skip
 
@@ -118,8 +114,6 @@ class Fetch(Flight):
         self._task: asyncio.Task[None] | None = None
         self._machine: Dispatch | None = None
         self._check: LogCheck | None = None
-        self._false: list[Forwarded] = []
-        """The answers whose logs name false hashes."""
         self._attempts: list[Attempt] = []
         """The attempts of this asking, those that are over among them."""
         self._timed: tuple[tuple[Step, float], ...] = ()
@@ -323,13 +317,14 @@ class Fetch(Flight):
             self._unwatch()
         end, plan, forced = machine.end, self._asked, self._chooser.forced
         if end.failure is None and end.answer is not None and machine.steps:
-            self._compare(plan, end.answer, [id for id, kind in machine.steps if kind is FailureKind.NODE_BEHIND])
+            behind = [id for id, kind in machine.steps if kind is FailureKind.NODE_BEHIND]
+            head_loss.note_lag(self._network, plan, end.answer, behind, self._shared.clock())
         if forced:
             self._shared.tally.network(self._network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
         self._machine = None
-        if self._false and said.failure is not None:
-            self._conclude(plan, self._false[0])
+        if said.failure is not None and self._check is not None and self._check.false:
+            self._conclude(plan, self._check.false[0])
         elif self._only is not None:
             self._end(self._only[1](plan, said))
         elif self._asking is _LOWER:
@@ -340,16 +335,6 @@ class Fetch(Flight):
             self._accept(plan, said)
         else:
             self._judge(plan, said)
-
-    def _compare(self, plan: Plan, answer: Answer, behind: Collection[str]) -> None:
-        """Note that the nodes in `behind` lag: they said that they do not have the block of this call, and another node
-        has it. Only such an answer proves a lag, because a client can provoke these errors."""
-        block = plan.block
-        if block is None or answer.result is None or is_empty(bytes(answer.result)):
-            return
-        for node in self._pool.nodes:
-            if node.id in behind:
-                node.lacked(block, self._pool.most_lag, self._shared.clock())
 
     def _judge(self, plan: Plan, said: Forwarded) -> None:
         """Decide after a failure: conclude, wait for another node, follow the best node left, or ask the last ones."""
@@ -413,28 +398,12 @@ class Fetch(Flight):
         ):
             self._ask_nodes(_CALL, network.replan(plan))
         elif plan.rule.logs and said.failure is None:
-            self._check = LogCheck(
-                self._shared, network, partial(self._run, self._checked, plan, said), ends=self._ends
-            )
-            self._check.begin(plan, said)
+            if self._check is None:
+                conclude, again = partial(self._run, self._conclude), partial(self._run, self._ask_nodes, _CALL)
+                self._check = LogCheck(self._shared, network, conclude, again, ends=self._ends)
+            self._check.take(plan, said)
         else:
             self._conclude(plan, said)
-
-    def _checked(self, plan: Plan, said: Forwarded, verdict: LogVerdict) -> None:
-        """Take an answer whose logs were checked. One with false hashes is taken when no other node has a better one;
-        neither that nor one that could not be proven is kept."""
-        if verdict is LogVerdict.RIGHT:
-            self._conclude(plan, said)
-            return
-        doubted = replace(said, failure=Failure(FailureKind.FALSE_HASHES, verdict.value, node=said.node_id))
-        if verdict is LogVerdict.FALSE:
-            self._false.append(doubted)
-            self._shared.tally.node(self._network.name, said.node_id).false_hashes += 1
-            told, now = [one.node_id for one in self._false], self._shared.clock()
-            if len(told) < self._pool.settings.attempts and others_may_be_asked(self._pool.nodes, plan, now, told):
-                self._ask_nodes(_CALL, plan, told)
-                return
-        self._conclude(plan, doubted)
 
     def _conclude(self, plan: Plan, said: Forwarded) -> None:
         shared, network = self._shared, self._network

@@ -9,15 +9,18 @@ that does not say which it is counts as such a one while memory does not contrad
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import islice
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rpcaccel.core.dispatch.outcome import Forwarded
+from rpcaccel.core.nodes.eligibility import others_may_be_asked
 from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.replies.log_hashes import named_hashes
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
@@ -35,51 +38,81 @@ class LogVerdict(Enum):
     UNPROVEN = "the hash of a block could not be had"
 
 
-class LogCheck:
-    """The check of one answer. `done` is called once, from `begin` or later, unless the check is cancelled."""
+Conclude = Callable[[Plan, Forwarded], object]
+Again = Callable[[Plan, Sequence[str]], object]
+"""Takes the call to the nodes again, except those with these ids."""
 
-    __slots__ = ("_done", "_ends", "_network", "_shared", "_task")
+
+class LogCheck:
+    """The checks of the answers that one call gets. After each `take`, one of `conclude` and `again` is called, at once
+    or later, unless the checks are cancelled."""
+
+    __slots__ = ("_again", "_conclude", "_ends", "_network", "_shared", "_task", "false")
 
     def __init__(
-        self, shared: FetchContext, network: Network, done: Callable[[LogVerdict], None], *, ends: float
+        self, shared: FetchContext, network: Network, conclude: Conclude, again: Again, *, ends: float
     ) -> None:
         """`ends`: when the call must be over (monotonic seconds)."""
         self._shared = shared
         self._network = network
-        self._done = done
+        self._conclude = conclude
+        self._again = again
         self._ends = ends
         self._task: asyncio.Task[None] | None = None
+        self.false: list[Forwarded] = []
+        """The answers with false hashes, as they are concluded with when no node does better: each with a failure, so
+        that it is not kept."""
 
-    def begin(self, plan: Plan, said: Forwarded) -> None:
+    def __repr__(self) -> str:
+        return f"<check of logs, {len(self.false)} false answers>"
+
+    def take(self, plan: Plan, said: Forwarded) -> None:
         """Check the result of a call that a node answered well."""
         result = b"null" if said.answer is None or said.answer.result is None else bytes(said.answer.result)
         found = named_hashes(plan, result)
         if found.false:
-            self._done(LogVerdict.FALSE)
+            self._decide(plan, said, LogVerdict.FALSE)
             return
         proposes = self._proposes(said.node_id) if found.unproven else False
         if proposes is False:
-            self._done(LogVerdict.RIGHT)
+            self._decide(plan, said, LogVerdict.RIGHT)
             return
         left = {}
         for number, named in islice(found.unproven.items(), MOST_BLOCKS):
             true = _hash(self._shared.own.known(self._network, self._plan(number)))
             if true and true != named:
-                self._done(LogVerdict.FALSE)
+                self._decide(plan, said, LogVerdict.FALSE)
                 return
             if not true:
                 left[number] = named
         if not left or not proposes:
-            self._done(LogVerdict.RIGHT)
+            self._decide(plan, said, LogVerdict.RIGHT)
         elif len(found.unproven) > MOST_BLOCKS:
-            self._done(LogVerdict.UNPROVEN)
+            self._decide(plan, said, LogVerdict.UNPROVEN)
         else:
-            self._task = asyncio.get_running_loop().create_task(self._prove(left))
+            self._task = asyncio.get_running_loop().create_task(self._prove(plan, said, left))
 
     def cancel(self) -> None:
-        """End the check; `done` is not called."""
+        """End the check under way, without a decision."""
         if self._task is not None:
             self._task.cancel()
+
+    def _decide(self, plan: Plan, said: Forwarded, verdict: LogVerdict) -> None:
+        """Take the answer, or ask another node. An answer with false hashes is taken when no other node has a better
+        one; neither that nor one that could not be proven is kept."""
+        if verdict is LogVerdict.RIGHT:
+            self._conclude(plan, said)
+            return
+        network, now = self._network, self._shared.clock()
+        doubted = replace(said, failure=Failure(FailureKind.FALSE_HASHES, verdict.value, node=said.node_id))
+        if verdict is LogVerdict.FALSE:
+            self.false.append(doubted)
+            self._shared.tally.node(network.name, said.node_id).false_hashes += 1
+            told = [one.node_id for one in self.false]
+            if len(told) < network.pool.settings.attempts and others_may_be_asked(network.pool.nodes, plan, now, told):
+                self._again(plan, told)
+                return
+        self._conclude(plan, doubted)
 
     def _proposes(self, node_id: str) -> bool | None:
         """Does the node propose blocks? None when it does not say so and was never found wrong."""
@@ -88,7 +121,7 @@ class LogCheck:
         observes = next((node.has("observer") for node in self._network.pool.nodes if node.id == node_id), None)
         return None if observes is None else not observes
 
-    async def _prove(self, named: dict[int, str]) -> None:
+    async def _prove(self, plan: Plan, said: Forwarded, named: dict[int, str]) -> None:
         """Ask for the hashes that memory does not have."""
         told: list[str] = [""]
         try:
@@ -105,10 +138,10 @@ class LogCheck:
             about = {"message": "the hashes of blocks were not asked for", "exception": error}
             asyncio.get_running_loop().call_exception_handler(about)
         self._task = None
-        if any(true and true != said for true, said in zip(told, named.values(), strict=False)):
-            self._done(LogVerdict.FALSE)
+        if any(true and true != hash for true, hash in zip(told, named.values(), strict=False)):
+            self._decide(plan, said, LogVerdict.FALSE)
         else:
-            self._done(LogVerdict.RIGHT if all(told) else LogVerdict.UNPROVEN)
+            self._decide(plan, said, LogVerdict.RIGHT if all(told) else LogVerdict.UNPROVEN)
 
     async def _ask(self, number: int) -> str:
         outcome = await self._shared.own.fetch(self._network, self._plan(number))

@@ -100,7 +100,9 @@ def flat(call: Call) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("lie", "make"), [("old_state", balance), ("truncated_logs", logs), ("dropped_receipts", None)], ids=str
+    ("lie", "make"),
+    [("old_state", balance), ("truncated_logs", logs), ("dropped_receipts", None)],
+    ids=["old_state", "truncated_logs", "dropped_receipts"],
 )
 @pytest.mark.parametrize("kind", ["harmony", "ethereum"])
 async def test_a_node_that_lies_is_found_within_a_thousand_calls_of_that_kind(
