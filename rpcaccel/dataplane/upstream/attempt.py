@@ -125,6 +125,7 @@ class Attempt:
         now, full = pool.clock(), node.in_flight >= node.limit.most
         judged: list[tuple[Attempt, Answer | Failure, FailureKind | None]] = []
         good: list[Attempt] = []
+        methods: list[str] = []
         elapsed, size = 0.0, 0
         for attempt, reply in zip(attempts, replies, strict=True):
             if attempt.ended is not None:
@@ -137,6 +138,7 @@ class Attempt:
                     attempt.ended, attempt.end = now, "answered"
                     elapsed, size = reply.elapsed, size + len(reply.result)
                     good.append(attempt)
+                    methods.append(attempt.plan.rule.method)
                 if kind is not None:
                     attempt._learn(reply, kind, now)
             except Exception as error:  # a call that waits must be told, whatever went wrong with its reply
@@ -145,7 +147,7 @@ class Attempt:
         try:
             if good:
                 node.answered(good, now)
-                attempts[0].cell.answered(elapsed, size, len(good), [one.plan.rule.method for one in good])
+                attempts[0].cell.answered(elapsed, size, len(good), methods)
                 if node.id in pool.balancer.penalised:
                     pool.balancer.succeeded(node)
                 if full or bulkhead is not _LIGHT or pool.rooms[bulkhead].waiting:
