@@ -96,13 +96,12 @@ def document(finding: Finding, proofs: Proofs) -> dict[str, Any]:
     """A finding for programs: what is not known is null."""
     from msgspec import structs
 
-    from rpcaccel.controlplane.admin.documents import proof_document
+    from rpcaccel.controlplane.stats.proof_document import proof_document
 
-    proof = proofs.get((finding.network, finding.node))
     found = structs.asdict(finding)
     unknown: dict[str, Any] = {name: None for name in ("chain_id", "head", "latency", "shard") if found[name] < 0}
     unknown["websocket"] = finding.websocket or None
-    unknown["proof"] = None if proof is None else proof_document(proof)
+    unknown["proof"] = proof_document(proofs.get((finding.network, finding.node)))
     return found | unknown | {"behind": finding.behind if finding.head >= 0 else None, "right": not finding.trouble}
 
 

@@ -26,7 +26,6 @@ from rpcaccel.controlplane.admin.api_types import (
     Nodes,
     NodeStanding,
     Overview,
-    ProofNow,
     QuotaNow,
     Saved,
     StepNow,
@@ -35,6 +34,7 @@ from rpcaccel.controlplane.admin.api_types import (
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.history import History, Window, by_method, spared
 from rpcaccel.controlplane.stats.notices import trouble
+from rpcaccel.controlplane.stats.proof_document import proof_document
 from rpcaccel.controlplane.stats.series import ClientPast, columns
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice
 from rpcaccel.controlplane.stats.summaries import (
@@ -48,7 +48,6 @@ from rpcaccel.controlplane.stats.summaries import (
     subscription_figures,
 )
 from rpcaccel.core.client_limits import ANONYMOUS
-from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.stats.counters import REMOVES, Cell, ClientCell, NodeCell, TallySnapshot, Tier
 from rpcaccel.core.stats.histogram import Histogram
@@ -265,16 +264,13 @@ def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> NodeStanding:
     taken = sum(other.weight for other in fit if other.tier == lowest)
     share = ratio(node.weight if node.eligible and node.tier == lowest else 0, taken)
     head = node.head if node.head >= 0 else None
-    proof = None if node.proof is None else proof_document(node.proof)
-    known = {"head": head, "roles": list(node.roles), "quota": [_quota(use) for use in node.quota], "proof": proof}
+    known = {
+        "head": head,
+        "roles": list(node.roles),
+        "quota": [_quota(use) for use in node.quota],
+        "proof": proof_document(node.proof),
+    }
     return cast(NodeStanding, {**structs.asdict(node), "share_wanted": share, **known})
-
-
-def proof_document(proof: Proof) -> ProofNow:
-    """The document of a proof; its time is ISO 8601 in UTC."""
-    told = structs.asdict(proof)
-    more = {"at": _iso(proof.at), "agreement": structs.asdict(proof.agreement), "faults": list(proof.faults)}
-    return cast(ProofNow, {**told, **more, "says": list(proof.sentences())})
 
 
 def _quota(use: QuotaUse) -> QuotaNow:

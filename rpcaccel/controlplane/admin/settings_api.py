@@ -17,7 +17,6 @@ from rpcaccel.config.errors import from_pydantic
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.patch import difference, to_table, touches
 from rpcaccel.config.schema import described
-from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.admin.admin_routes import Control
 from rpcaccel.controlplane.admin.api_types import NodeTrialRequest
 from rpcaccel.controlplane.admin.problems import ProblemError, json_response
@@ -34,6 +33,7 @@ from rpcaccel.controlplane.settings.ledger import (
     RefusedError,
     UnknownRevisionError,
 )
+from rpcaccel.controlplane.stats.proof_document import proof_document
 from rpcaccel.controlplane.workers.operations import read
 from rpcaccel.core import client_limits
 from rpcaccel.core.heads.node_trial import NodeTrial
@@ -161,8 +161,8 @@ class ChangeRoutes:
         head = self.control.prove(network, node)
         if head is None:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
-        last = None if head.proof is None else documents.proof_document(head.proof)
-        return json_response({"network": network, "id": node, "proving": head.proving, "proof": last})
+        about = {"network": network, "id": node, "proving": head.proving}
+        return json_response({**about, "proof": proof_document(head.proof)})
 
     async def test_node(self, request: web.Request) -> web.Response:
         """Probe a node that is not in the settings, and compare it with a network that it may be added to."""

@@ -18,7 +18,7 @@ from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.controlplane.nodes.shadow_calls import Allowance, ShadowCalls, ShadowReply
 from rpcaccel.core.agreement.equality import NOT_COMPARED, difference
 from rpcaccel.core.heads.bound_search import BoundSearch, Reach
-from rpcaccel.core.heads.proof import LONGEST_FAULT, Agreement, Proof
+from rpcaccel.core.heads.proof import LONGEST_FAULT, PeerAgreement, Proof
 from rpcaccel.core.replies.error_rules import ErrorTable
 from rpcaccel.core.replies.failure import BARRING, LACKING, FailureKind
 
@@ -122,7 +122,7 @@ class Prover:
             batch_most=trial.batch_most,
             batch_tried=trial.batch_tried,
             traces=trial.traces,
-            agreement=Agreement(trial.compared, trial.differing, trial.first_difference),
+            agreement=PeerAgreement(trial.compared, trial.differing, trial.first_difference),
             latency={method: median(taken) for method, taken in calls.latencies.items()},
             faults=tuple(trial.faults),
         )

@@ -12,6 +12,7 @@ from msgspec import Meta
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.node_history import NodeSum, Over, PastTotal
+from rpcaccel.controlplane.stats.proof_document import ProofNow, proof_document
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.controlplane.stats.summaries import At, Seconds, Share
 from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
@@ -124,6 +125,7 @@ class NodeReported(TypedDict):
     lag: LagReported
     quota: list[QuotaProjected]
     cost: Annotated[float | None, Meta(description="Of its calls, in `currency`; null where the network has no price.")]
+    proof: Annotated[ProofNow | None, Meta(description="What shadow calls showed; null before the first proof.")]
     suggested_weight: Annotated[
         SuggestedWeight | None, Meta(description="By the last hour; null where no other weight is suggested.")
     ]
@@ -252,6 +254,7 @@ def _node(
         "lag": {"p50": one.lag(0.5), "p99": one.lag(0.99), "behind_share": ratio(one.behind, one.looks)},
         "quota": _quota(view, network, one, gathered, past),
         "cost": one.calls * network.price / A_MILLION if network.price else None,
+        "proof": proof_document(view.proof),
         "suggested_weight": None if advice is None else {"value": advice.value, "why": advice.why},
     }
 

@@ -17,7 +17,7 @@ LONGEST_FAULT = 200
 """Characters of a sentence that quotes a node."""
 
 
-class Agreement(Struct, frozen=True):
+class PeerAgreement(Struct, frozen=True):
     """The comparison of a node's answers with those of other nodes to the same calls."""
 
     compared: int = 0
@@ -58,7 +58,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     """The longest batch that the node was sent; None where nothing was found out."""
     traces: bool | None = None
     """Does the node trace transactions?"""
-    agreement: Agreement = Agreement()
+    agreement: PeerAgreement = PeerAgreement()
     latency: dict[str, float] = {}
     """Seconds that a call took, by method: the median of those that the node answered."""
     faults: tuple[str, ...] = ()

@@ -40,7 +40,7 @@ async def test_the_report_as_json_is_what_the_admin_side_answers(ask: Ask, admin
     await lives(admin, view)
     told = json.loads((await ask("nodes", "--report", "--json")).out)
     a = told["nodes"][0]
-    assert a.keys() >= {"network", "id", "agreement", "latency", "suggested_weight"}
+    assert a.keys() >= {"network", "id", "agreement", "latency", "proof", "suggested_weight"}
     assert a["agreement"] == {"compared": 0, "minority": 0, "undecided": 0, "false_hashes": 0, "suspect": False}
     assert a["suggested_weight"].keys() == {"value", "why"}
 

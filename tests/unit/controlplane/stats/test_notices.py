@@ -6,7 +6,7 @@ from typing import Any
 
 from rpcaccel.controlplane.stats import snapshot
 from rpcaccel.controlplane.stats.notices import LogNotice, changes, tier_changes
-from rpcaccel.core.heads.proof import Agreement, Proof
+from rpcaccel.core.heads.proof import PeerAgreement, Proof
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.stats.counters import TallySnapshot, Tier
 
@@ -144,7 +144,7 @@ def test_a_proof_that_begins_and_one_that_has_ended_are_said_once() -> None:
 
 
 def test_a_node_that_differs_from_others_is_warned_of() -> None:
-    proof = Proof(at=5.0, agreement=Agreement(10, 1, "eth_call at block 7: result: 0x1 against 0x2"))
+    proof = Proof(at=5.0, agreement=PeerAgreement(10, 1, "eth_call at block 7: result: 0x1 against 0x2"))
     (notice,) = said(heads(**WELL), heads(**WELL, proof=proof))
     assert notice.level == "warning"
     assert "9 of 10 answers agree with other nodes: eth_call at block 7" in notice.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpcaccel.core import messages
-from rpcaccel.core.heads.proof import STATE_WINDOW, Agreement, Proof, outcome
+from rpcaccel.core.heads.proof import STATE_WINDOW, PeerAgreement, Proof, outcome
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 
 PRUNED = Proof(at=1.0, head=1000, state_from=872)
@@ -48,7 +48,7 @@ def test_a_proof_is_told_in_sentences() -> None:
         batch_tried=64,
         traces=False,
         roles={"explorer": True, "auth": False},
-        agreement=Agreement(13, 1, "eth_getBlockByNumber at block 7: result.hash: 0x1 against 0x2"),
+        agreement=PeerAgreement(13, 1, "eth_getBlockByNumber at block 7: result.hash: 0x1 against 0x2"),
         faults=("something was not found out",),
     )
     assert list(proof.sentences()) == [
