@@ -35,7 +35,6 @@ _KINDS = {
     FailureKind.NOT_JSON_RPC.value: "answers that are no JSON-RPC",
     FailureKind.WRONG_ID.value: "answers to other calls",
     FailureKind.IMPOSSIBLE.value: "results that cannot be",
-    FailureKind.FALSE_HASHES.value: "logs with false block hashes",
     FailureKind.DISAGREED.value: "nodes that had to agree differ",
     FailureKind.RATE_LIMITED.value: "nodes limit the rate",
     FailureKind.UNAUTHORIZED.value: "nodes refuse the key",

@@ -102,9 +102,9 @@ _POLICIES: dict[FailureKind, Policy] = {
     FailureKind.IMPOSSIBLE: Policy("if-repeatable", "failure", "own-error", http=502),
     # The logs in the result name a block hash that the block does not have: a node of Harmony keeps such hashes of the
     # blocks that it proposed. Everything else in the result is right, so the client gets it when no node does better.
-    FailureKind.FALSE_HASHES: Policy("if-repeatable", "ignore", "pass-through", pays="apart"),
+    FailureKind.FALSE_HASHES: Policy("if-repeatable", "ignore", "pass-through", pays="apart", fault="lack"),
     # Too few nodes gave the same answer to a call for which the operator wants agreement. Each node is well by itself.
-    FailureKind.DISAGREED: Policy("never", "ignore", "own-error", http=502),
+    FailureKind.DISAGREED: Policy("never", "ignore", "own-error", http=502, fault="proxy"),
     # Refused before anything was done. A busy node is healthy: it is parked, and its breaker ignores the refusal.
     FailureKind.RATE_LIMITED: Policy("always", "ignore", "own-error", code=-32005, http=429, pays="nothing"),
     # The operator must act: the URL is wrong, or the key is refused. Nothing was done. The breaker ignores it, because
