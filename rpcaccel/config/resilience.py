@@ -149,6 +149,11 @@ class ResilientNetwork(Section):
         description='What follows when a node is contradicted more than by chance: "warn" says so, "drain" also drains '
         "it, unless it is the last node that takes calls.",
     )
+    prove: bool = Field(
+        default=True,
+        description="Whether nodes are proved by calls in the shadow: those that join at run time before they get "
+        "calls, those of the start a minute later.",
+    )
     hedge: HedgeSettings = Field(default=HedgeSettings(), description="A second node asked beside a slow one.")
     budget: BudgetSettings = Field(default=BudgetSettings(), description="Retries and hedges that may be sent.")
     breaker: BreakerSettings = Field(default=BreakerSettings(), description="When failures shut a node out.")

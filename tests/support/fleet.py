@@ -24,7 +24,14 @@ from tests.support.services import Program
 NETWORK = "harmony-s0"
 STEADY = {
     f"RPCACCEL_NETWORKS__HARMONY_S0__{name}": value
-    for name, value in (("HEDGE__QUANTILE", "0"), ("REFRESH", "0"), ("SLOW_START", "0"), ("OUTLIERS__FACTOR", "0"))
+    for name, value in (
+        ("HEDGE__QUANTILE", "0"),
+        ("REFRESH", "0"),
+        ("SLOW_START", "0"),
+        ("OUTLIERS__FACTOR", "0"),
+        ("AGREEMENT__SHARE", "0"),
+        ("PROVE", "false"),
+    )
 }
 """No call is made that no client made, and a node that comes back has its whole share at once: what nodes are asked
 then depends neither on the speed of the machine nor on the tests before."""

@@ -19,6 +19,8 @@ from rpcaccel.dataplane.worker import Worker
 from rpcaccel.simnode.server.sim_server import SimNode
 
 HARMONY_ID = 1666700000
+QUIET: dict[str, Any] = {"hidden_lag": 0, "agreement": {"share": 0}}
+"""Each URL is one machine, and no call is made that no client made."""
 PATIENT_REDIS = {"read_timeout": 10, "write_timeout": 10, "connect_timeout": 10}
 """Seconds. On a busy machine a healthy Redis may take longer than the defaults of 30 ms and 0.5 s."""
 
@@ -141,9 +143,7 @@ def settings_for(nodes: Sequence[SimNode], network: str = "harmony-s0", **more: 
     return Settings.model_validate(
         {
             "listen": "127.0.0.1:0",
-            "networks": {
-                network: {"nodes": [{"id": node.name, "url": node.url} for node in nodes], "hidden_lag": 0, **net}
-            },
+            "networks": {network: {"nodes": [{"id": node.name, "url": node.url} for node in nodes], **QUIET, **net}},
             **more,
         }
     )

@@ -108,7 +108,8 @@ class Prober:
         self._questions = Questions(self._chain.identity, _PATIENCE)
         self._nodes: dict[str, ProbeState] = {}
         prover = lambda: Prover(self._chain, ahead_of(self._chain.errors, self._settings.error_rules), clock, sleep)  # noqa: E731
-        self._proving = Proving(network, self._nodes, prover, self._weigh, clock, purse)
+        wanted = lambda: self._settings.prove  # noqa: E731
+        self._proving = Proving(network, self._nodes, prover, self._weigh, clock, purse, wanted)
         self.prove_now = self._proving.prove_now
         self._streams: set[str] = set()
         """The nodes whose pushed heads are followed."""

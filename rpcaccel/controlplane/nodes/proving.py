@@ -86,9 +86,11 @@ class Proving:
         changed: Callable[[], None],
         clock: Callable[[], float],
         purse: Purse | None = None,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """
         Args:
+            wanted: are nodes proved by the settings in force? By hand they are in any case.
             nodes: the nodes by id, as the prober follows them.
             prover: makes the prover by the settings in force.
             changed: is called when a node begins or ends to be kept out, and when a proof has ended.
@@ -99,6 +101,7 @@ class Proving:
         self._changed = changed
         self._clock = clock
         self._purse = purse or Unlimited()
+        self._wanted = wanted
         self._standings: dict[str, _Standing] = {}
         self._started = False
         self._gated = asyncio.Semaphore(AT_ONCE)
@@ -123,7 +126,7 @@ class Proving:
         """A node was added to the network."""
         now = self._clock()
         due = now if self._started else now + START_AFTER
-        self._standings[node_id] = _Standing(seen_at=now, due=due, gated=self._started)
+        self._standings[node_id] = _Standing(seen_at=now, due=due, gated=self._started and self._wanted())
 
     def left(self, node_id: str) -> asyncio.Task[None] | None:
         """A node is no longer of the network; returns the task that is being cancelled."""
@@ -141,6 +144,8 @@ class Proving:
         if self._is_new(standing, "" if probed.claims is None else probed.claims.version):
             standing.gated = standing.gated or now - standing.ended_at >= BETWEEN
             standing.due = max(now, standing.ended_at + BETWEEN)
+        if not self._wanted():
+            standing.due, standing.gated = None, False
         if standing.due is not None and now >= standing.due:
             self._begin(probed, standing)
         if standing.out is not (out := self.keeps_out(probed.settings.id)):

@@ -173,7 +173,8 @@ class LiveWorld:
 
     def _adopt(self, weight: int = 1, **more: Any) -> None:
         nodes = [{"id": node.name, "url": f"http://{node.name}.test", "weight": weight} for node in self.nodes]
-        settings = {"chain": self._kind, "nodes": nodes, "hidden_lag": 0, "refresh": 0.0, "deadline": 8.0, **more}
+        settings = {"chain": self._kind, "nodes": nodes, "hidden_lag": 0, "refresh": 0.0, "deadline": 8.0}
+        settings |= {"agreement": {"share": 0}, "prove": False, **more}
         build = self.state.build()
         build.make(Settings.model_validate({"networks": {NETWORK: settings}}))
         self.state.adopt(build, weight)

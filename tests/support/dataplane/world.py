@@ -353,7 +353,8 @@ class World:
             shard = self.chains[name].spec.shard
             depth = {"finality_depth": DEPTH} if kind == "ethereum" else {}
             cuts = {"segment": 4, "divide_from": 3}
-            usual = {"chain": kind, "shard": shard, "nodes": nodes, "ranges": cuts, "refresh": 0.5, "hidden_lag": 0}
+            usual = {"chain": kind, "shard": shard, "nodes": nodes, "ranges": cuts, "refresh": 0.5}
+            usual |= {"hidden_lag": 0, "agreement": {"share": 0}, "prove": False}
             networks[name] = usual | depth | net
         return Settings.model_validate({"networks": networks})
 

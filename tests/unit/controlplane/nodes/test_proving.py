@@ -40,7 +40,10 @@ class World:
         self.changes = 0
         self.asked_alone: dict[str, bool] = {}
         self.spent: dict[str, int] = {}
-        self.proving = Proving("net", self.nodes, lambda: self, self._changed, self.clock.now, self)  # type: ignore[arg-type, return-value]
+        self.wanted = True
+        self.proving = Proving(
+            "net", self.nodes, lambda: self, self._changed, self.clock.now, self, lambda: self.wanted  # type: ignore[arg-type, return-value]
+        )  # fmt: skip
 
     def _changed(self) -> None:
         self.changes += 1
@@ -226,6 +229,33 @@ async def test_a_node_is_proved_again_by_hand_while_it_serves(world: World) -> N
     assert not world.proving.prove_now("nobody")
     await world.end("a")
     assert not world.under_way
+
+
+async def test_where_proofs_are_switched_off_a_node_serves_at_once_and_is_proved_by_hand_alone(world: World) -> None:
+    await world.serving("a")
+    world.wanted = False
+    world.add("b")
+    world.probed("b")
+    world.clock.advance(2 * START_AFTER)
+    world.probed("a")
+    world.probed("b")
+    await world.turn()
+    assert not world.proving.keeps_out("b")
+    assert not world.under_way
+    assert world.proving.prove_now("b")
+    await world.turn()
+    await world.end("b")
+    assert world.proving.proof_of("b") is not None
+
+
+async def test_a_node_that_waits_for_its_proof_serves_at_once_when_proofs_are_switched_off(world: World) -> None:
+    await world.serving("a")
+    world.add("b")
+    world.probed("b")
+    assert world.proving.keeps_out("b")
+    world.wanted = False
+    world.probed("b")
+    assert not world.proving.keeps_out("b")
 
 
 async def test_a_fault_in_a_proof_keeps_no_node_out(world: World) -> None:
