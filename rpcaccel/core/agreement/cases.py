@@ -19,8 +19,9 @@ MOST_BYTES = 4 << 20
 CHANCE = 0.001
 """Share (0..1) of compared answers in which a good node may be contradicted: by a bit that flipped, a database that was
 repaired, a rule of this proxy that is wrong."""
-SURE = 0.01
-"""Probability (0..1) below which a number of contradicted answers is not taken for chance."""
+SURE = 0.001
+"""Probability (0..1) below which a number of contradicted answers is not taken for chance. A node is judged anew with
+each case, so that a good node is taken for a wrong one somewhat more often than that."""
 LATELY = 3600.0
 """Seconds for which a case counts when a node is judged."""
 LEAST = 2
@@ -55,7 +56,7 @@ class Case(Struct, frozen=True, kw_only=True, tag=True):
     minority: tuple[str, ...] = ()
     """The ids of the nodes that two others, which agree, contradict; empty when nobody could decide."""
     wrong: tuple[str, ...] = ()
-    """The keys under which the contradicted answer may have been kept, which are to be purged."""
+    """The keys under which the answer of the first node may have been kept, when that node was contradicted."""
 
     @property
     def size(self) -> int:
@@ -89,9 +90,14 @@ class CaseLog:
         while self._bytes > MOST_BYTES:
             self._drop(self._cases[0])
 
-    def contradicted(self, network: str, node: str, since: float) -> list[Case]:
-        """The cases since a time (seconds since 1970) in which the node was contradicted, the newest first."""
-        return [one for one in self if one.network == network and node in one.minority and one.at >= since]
+    def against(self, network: str, node: str, since: float) -> list[Case]:
+        """The cases since a time (seconds since 1970) in which the node was contradicted, the newest first; of several
+        about one call, the newest."""
+        found: dict[tuple[str, str], Case] = {}
+        for one in self:
+            if one.network == network and node in one.minority and one.at >= since:
+                found.setdefault((one.method, one.params), one)
+        return list(found.values())
 
     def keep_only(self, networks: Iterable[str]) -> None:
         """Forget the cases of all other networks."""

@@ -1,8 +1,8 @@
 """Decides which answers are compared with another node's: a small share of them, the light ones first.
 
-Every answer of a node adds `share` to a credit, and every call that is made for a comparison is paid from the credit.
-So the calls to nodes grow by the share at the most, whatever is asked and however often nodes differ. A heavy call
-waits until no light one has taken the credit for a while.
+Every answer of a node to a client's call adds `share` to a credit, and every call that is made for a comparison is paid
+from the credit. So the calls to nodes grow by the share at the most, whatever is asked and however often nodes differ.
+A heavy call waits until no light one has taken the credit for a while.
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ class Sampling:
 
 def may_be_compared(plan: Plan) -> bool:
     """May the answer to this call be one that every good node gives, now and later? Whether it is one, the answer shows
-    (core.agreement.majority)."""
+    (core.agreement.majority). Code that the caller chooses can look at what nodes set as they like, such as the gas
+    that a call may take, so its results are not compared: a client could make good nodes differ."""
     rule = plan.rule
-    return (plan.final or plan.cache is CacheClass.FOREVER) and rule.agreeable and plan.cache in _LASTING
+    lasting = (plan.final or plan.cache is CacheClass.FOREVER) and plan.cache in _LASTING
+    return lasting and rule.agreeable and not rule.executes
 
 
 def is_tight(node: Node, now: float) -> bool:

@@ -118,7 +118,7 @@ class Engine:
         if plan.range is not None and network.settings.ranges.enabled:
             work = self._ranges.fetch(network, plan, plan.range, client)
             return CarriedFlight(flights, key, work, bound=bound).wait()
-        if rule.agree > 1:
+        if rule.agree > 1 and not (self.sends.recent.hashes and self.sends.holders(network, plan, client)):
             return self._agree(network, plan, client, key=key, bound=bound)
         return Fetch(self._fetching, network, plan, client, key=key, bound=bound).begin()
 

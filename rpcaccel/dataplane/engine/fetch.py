@@ -411,10 +411,11 @@ class Fetch(Flight):
         outcome = shared.conclude(network, plan, said, timed)
         self._close("cancelled")
         self.land(outcome)
-        sampling = network.sampling
-        sampling.credit += sampling.settings.share
-        if sampling.credit >= 1.0 and said.failure is None:
-            shared.own.compare(network, plan, said)
+        if said.answer is not None and self.separation is None:  # fetches beside one another are compared anyhow
+            sampling = network.sampling
+            sampling.credit += sampling.settings.share
+            if sampling.credit >= 1.0 and said.failure is None:
+                shared.own.compare(network, plan, said)
 
     # -- the end --------------------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class Refresh:
             key = plan.flight_key
             if key is None or not self._turned_over(plan, now) or key in self._flights:
                 continue
-            if begun >= AT_ONCE or not refreshes.take(now):
+            if begun >= AT_ONCE or not all(refreshes.take(now) for _ in range(plan.rule.agree)):
                 break
             begun += 1
             network.cell(plan).refreshed += 1

@@ -10,14 +10,14 @@ for it, and an error of the second or third node ends it without a word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import partial
 from time import time
 
 from rpcaccel.core.agreement.cases import LONGEST, Case, CaseAnswer
 from rpcaccel.core.agreement.equality import NOT_COMPARED, comparable, difference
-from rpcaccel.core.agreement.majority import agreed, groups, is_fixed, is_proven
+from rpcaccel.core.agreement.majority import believed, is_fixed, is_proven, join
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.dispatch.sampling import is_tight, may_be_compared
 from rpcaccel.core.nodes.eligibility import eligible
@@ -35,6 +35,8 @@ MOST_KEYS = 64
 """Keys of one case under which a contradicted answer may have been kept; of a longer range, those of the first
 pieces."""
 
+_NOBODYS = Outcome(source=AnswerSource.NODE, result=b"null")
+"""The outcome of a call that nobody waits for."""
 Finish = Callable[[Plan, Forwarded], Outcome]
 Ask = Callable[[Network, Plan, OneNode, Finish], None]
 """Takes a plan to the one node of the chooser, and calls `Finish` with what became of it."""
@@ -72,7 +74,7 @@ class SecondOpinions:
     def _go_on(self, comparison: _Comparison) -> None:
         """Ask one more node, where there is one that may be asked."""
         network, now = comparison.network, self._clock()
-        node = _another(network, comparison.bare, [given.node for given in comparison.given], now)
+        node = _another(network, comparison.bare, comparison.given, now)
         if node is None:
             self._conclude(comparison)
             return
@@ -84,47 +86,60 @@ class SecondOpinions:
     def _took(self, comparison: _Comparison, _plan: Plan, said: Forwarded) -> Outcome:
         """Take in what the node said that was asked."""
         result = None if said.failure is not None or said.answer is None else said.answer.result
-        if result is not None and len(result) <= LONGEST_COMPARED:
-            comparison.given.append(NodeAnswer(said.node_id, said.node_head, bytes(result)))
-            if len(comparison.given) == 2 and not comparison.equal:
-                self._go_on(comparison)
-            else:
-                self._conclude(comparison)
+        taken = result is not None and len(result) <= LONGEST_COMPARED
+        if taken and result is not None:
+            comparison.take(NodeAnswer(said.node_id, said.node_head, bytes(result)))
+        if taken and len(comparison.groups) == len(comparison.given) == 2:
+            self._go_on(comparison)
         elif len(comparison.given) > 1:
             self._conclude(comparison)
-        return Outcome(source=AnswerSource.NODE, result=b"null")
+        return _NOBODYS
 
     def _conclude(self, comparison: _Comparison) -> None:
         """Take in what the nodes said that could be asked."""
-        self.heard(comparison.network, comparison.plan, comparison.given)
+        self.heard(comparison.network, comparison.plan, comparison.groups, kept=comparison.given[0])
 
-    def heard(self, network: Network, plan: Plan, given: Sequence[NodeAnswer]) -> None:
-        """Count the answers of several nodes to one call, and tell of them if they differ and a node is at fault."""
+    def heard(
+        self, network: Network, plan: Plan, groups: Sequence[list[NodeAnswer]], kept: NodeAnswer | None = None
+    ) -> None:
+        """Count the answers of several nodes to one call, and tell of them if they differ and a node is at fault.
+
+        Args:
+            groups: the answers in groups of equal ones.
+            kept: the answer that may have been kept; None: none was.
+        """
+        given = [one for group in groups for one in group]
         compares = may_be_compared(plan) and comparable(plan.method, network.chain.differences)
-        if len(given) < 2 or not compares or not is_fixed(plan, [one.result for one in given], network.sight.view):
+        results, cells = [one.result for one in given], network.pool.cells
+        if len(given) < 2 or not compares or not is_fixed(plan, results, network.sight.view):
             return
-        cells, same = network.pool.cells, partial(_same, network, plan)
-        together = groups(given, same)
-        if len(together) > 1:
-            words = _differs(network, plan, together[0][0], together[1][0])
-            proven = is_proven(plan, [one.result for one in given], [one.head for one in given], network.sight.view)
+        words = "" if len(groups) == 1 else differs(network, plan, groups[0][0], groups[1][0])
+        if words:
+            heads, may_reorganise = [one.head for one in given], not network.final_at_once
+            proven = is_proven(plan, results, heads, network.sight.view, may_reorganise=may_reorganise)
             if not proven or words.startswith(NOT_COMPARED):
                 return
         for one in given:
             cells[one.node].compared += 1
-        if len(together) == 1:
+        if not words:
             return
-        believed = agreed(given, same, 2)
+        majority = believed(groups, 2)
+        minority = [] if majority is None else [one for one in given if one not in majority]
         for one in given:
-            cells[one.node].undecided += believed is None
-            cells[one.node].minority += believed is not None and one not in believed
-        self._tell(self._case(network, plan, given, believed))
+            cells[one.node].undecided += majority is None
+            cells[one.node].minority += one in minority
+        wrong = _keys(network, plan) if kept is not None and kept in minority else ()
+        self._tell(self._case(network, plan, given, minority, words, wrong))
 
     def _case(
-        self, network: Network, plan: Plan, given: Sequence[NodeAnswer], believed: Sequence[NodeAnswer] | None
+        self,
+        network: Network,
+        plan: Plan,
+        given: Sequence[NodeAnswer],
+        minority: Sequence[NodeAnswer],
+        words: str,
+        wrong: tuple[str, ...],
     ) -> Case:
-        minority = [] if believed is None else [one for one in given if one not in believed]
-        words = next(filter(None, (_differs(network, plan, given[0], one) for one in given[1:])), "")
         return Case(
             network=network.name,
             method=plan.method,
@@ -136,7 +151,7 @@ class SecondOpinions:
                 CaseAnswer(node=one.node, head=one.head, text=_shown(one.result), size=len(one.result)) for one in given
             ),
             minority=tuple(one.node for one in minority),
-            wrong=_keys(network, plan) if given[0] in minority and plan.rule.agree == 1 else (),
+            wrong=wrong,
         )
 
 
@@ -152,34 +167,34 @@ class NodeAnswer:
 class _Comparison:
     """One answer that is being compared."""
 
-    __slots__ = ("bare", "given", "network", "plan")
+    __slots__ = ("bare", "given", "groups", "network", "plan")
 
     def __init__(self, network: Network, plan: Plan, first: NodeAnswer) -> None:
         self.network = network
         self.plan = plan
         self.bare = plan if plan.terms is not None else plan.on(Terms(min_head=-1))
         """The plan on terms: what comes of it is kept nowhere and shared with nobody."""
-        self.given = [first]
+        self.given: list[NodeAnswer] = []
+        self.groups: list[list[NodeAnswer]] = []
+        self.take(first)
 
-    @property
-    def equal(self) -> bool:
-        """Are the first two answers equal?"""
-        return _same(self.network, self.plan, self.given[0], self.given[1])
+    def take(self, answer: NodeAnswer) -> None:
+        """Put an answer beside those that are equal to it."""
+        self.given.append(answer)
+        join(self.groups, answer, lambda one, other: not differs(self.network, self.plan, one, other))
 
 
-def _differs(network: Network, plan: Plan, one: NodeAnswer, other: NodeAnswer) -> str:
+def differs(network: Network, plan: Plan, one: NodeAnswer, other: NodeAnswer) -> str:
     """The first difference of two answers in words; empty when they are equal."""
     return difference(one.result, other.result, plan.method, network.chain.differences)
 
 
-def _same(network: Network, plan: Plan, one: NodeAnswer, other: NodeAnswer) -> bool:
-    return not _differs(network, plan, one, other)
-
-
-def _another(network: Network, plan: Plan, told: Collection[str], now: float) -> Node | None:
-    """The node to be asked beside those in `told`: of the eligible ones, the one that was compared least."""
-    pool = network.pool
-    nodes = [node for node in pool.nodes if node.id not in told and not is_tight(node, now)]
+def _another(network: Network, plan: Plan, given: Sequence[NodeAnswer], now: float) -> Node | None:
+    """The node to be asked beside those that answered: of the eligible ones, the one that was compared least. A node of
+    a higher tier than the first one's is not asked: calls to it may be paid."""
+    pool, told = network.pool, [one.node for one in given]
+    tier = next((node.tier for node in pool.nodes if node.id == told[0]), 0)
+    nodes = [node for node in pool.nodes if node.id not in told and node.tier <= tier and not is_tight(node, now)]
     found = eligible(nodes, plan, now)
     if found.forced or not found.nodes:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -40,6 +40,17 @@ class SayingNode(RawNode):
         members = msgspec.json.decode(text, type=dict[str, Raw])
         said = self.said(msgspec.json.decode(members["method"], type=str), bytes(members["params"]))
         return b'{"jsonrpc":"2.0","id":%b,%b}' % (members["id"], said)
+
+
+@asynccontextmanager
+async def all_saying(*saids: Said) -> AsyncIterator[list[Any]]:
+    """Such nodes named node-0, node-1 and so on, while the block runs."""
+    nodes = [SayingNode(said, name=f"node-{number}") for number, said in enumerate(saids)]
+    async with AsyncExitStack() as started:
+        for node in nodes:
+            await node.start()
+            started.push_async_callback(node.stop)
+        yield nodes
 
 
 @asynccontextmanager

@@ -74,6 +74,7 @@ def test_only_reads_are_compared_that_every_good_node_answers_alike_for_ever() -
     assert not may_be_compared(plan(rule=UNKNOWN))
     assert not may_be_compared(plan(kind="write"))
     assert not may_be_compared(plan(repeat=False))
+    assert not may_be_compared(plan(executes=True))  # code of the client can look at what nodes set as they like
 
 
 def test_a_node_with_a_tight_quota_is_one_that_will_not_last_or_has_used_most_of_it() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
+from tests.support.dataplane.saying import all_saying
 from tests.support.proxy import proxying, settings_for
 from tests.support.waiting import until
 
@@ -120,3 +122,64 @@ async def test_the_deadline_of_the_call_holds() -> None:
         reply = await proxy.call("eth_getBalance", WHO, "0x64")
         assert reply.status == 502
         await until(lambda: not any(node.in_flight for node in proxy.worker.report().nodes), within=5)
+
+
+def always(members: bytes) -> Callable[[str, bytes], bytes]:
+    return lambda _method, _params: members
+
+
+def reverts(word: int) -> Callable[[str, bytes], bytes]:
+    return always(b'"error":{"code":3,"message":"execution reverted","data":"0x%064x"}' % word)
+
+
+async def test_reverts_with_other_data_are_other_answers() -> None:
+    net = {**TWO, "chain": "ethereum"}
+    async with all_saying(reverts(1), reverts(2)) as nodes, proxying(nodes, net=net) as proxy:
+        reply = await proxy.call("eth_call", {"to": WHO}, "0x40")
+        assert (reply.status, reply.headers["X-Rpcaccel-Agreed"]) == (502, "0/2")
+    async with all_saying(reverts(1), reverts(2), reverts(2)) as nodes, proxying(nodes, net=net) as proxy:
+        reply = await proxy.call("eth_call", {"to": WHO}, "0x40")
+        assert reply.headers["X-Rpcaccel-Agreed"] in {"2/2", "2/3"}
+        assert reply.error["data"] == f"0x{2:064x}"
+
+
+async def test_a_range_that_is_too_large_for_one_node_is_asked_for_in_halves() -> None:
+    async with ethereum_nodes(2) as nodes:
+        nodes[0].knobs.logs_results = 60
+        net = {**TWO, "chain": "ethereum", "ranges": {"segment": 16}}
+        async with proxying(nodes, net=net, final=180) as proxy:
+            asked = {"fromBlock": "0x20", "toBlock": "0x8f"}
+            reply = await proxy.call("eth_getLogs", asked)
+            assert reply.result == await nodes[1].ask("eth_getLogs", asked)
+            assert reply.headers["X-Rpcaccel-Agreed"] == "2/2"
+
+
+async def test_of_agreed_answers_the_one_without_false_hashes_goes_out_and_is_kept() -> None:
+    async with harmony_nodes(2) as nodes, proxying(nodes, net=TWO) as proxy:
+        (log, *_) = await nodes[1].ask("eth_getLogs", {"fromBlock": "0x60", "toBlock": "0x70"})
+        nodes[0].knobs.false_hashes = True
+        replies = [await proxy.call("eth_getTransactionReceipt", log["transactionHash"]) for _ in range(2)]
+        assert {reply.result["blockHash"] for reply in replies} == {
+            inside["blockHash"] for reply in replies for inside in reply.result["logs"]
+        }
+        assert replies[1].cache == "memory"
+
+
+async def test_an_answer_of_an_older_head_is_not_kept_for_the_newest_one() -> None:
+    net = {"rules": {"hmyv2_*": {"agree": 2}}, "agreement": {"share": 0}, "attempts": 1}
+    async with harmony_nodes(3) as nodes, proxying(nodes, net=net) as proxy:
+        head = nodes[0].head
+        nodes[0].knobs.faults = {"reset": 1.0}
+        proxy.see(nodes=[head, head - 1, head - 1], serve=head, final=head)
+        replies = [await proxy.call("hmyv2_getStakingNetworkInfo") for _ in range(2)]
+        assert [(reply.cache, reply.headers["X-Rpcaccel-Block"]) for reply in replies] == [("miss", f"{head - 1}")] * 2
+
+
+async def test_the_inner_calls_of_an_agreed_read_are_compared_once() -> None:
+    told: list[Any] = []
+    net = {**TWO, "agreement": {"share": 1, "budget": 1e6}}
+    async with harmony_nodes(4) as nodes, proxying(nodes, net=net, on_hint=told.append) as proxy:
+        nodes[0].knobs.lies = {"old_state": 1.0}
+        await proxy.call("eth_getBalance", WHO, "0x64")
+        assert len([one for one in told if isinstance(one, Case)]) == 1
+        assert proxy.asked("eth_getBalance") == 3

@@ -44,6 +44,15 @@ async def test_a_sent_transaction_is_looked_up_on_the_node_that_took_it() -> Non
             assert (await proxy.call(method, sent.result)).node == sent.node
 
 
+async def test_where_nodes_must_agree_a_sent_transaction_is_asked_of_its_node_alone() -> None:
+    net = {**TOLD_TO_ONE, "rules": {"eth_getTransaction*": {"agree": 2}}}
+    async with harmony_nodes(3, gossip=60.0) as nodes, proxying(nodes, net=net) as proxy:
+        sent = await proxy.call("eth_sendRawTransaction", signed())
+        for _ in range(4):
+            found = await proxy.call("eth_getTransactionByHash", sent.result)
+            assert (found.result["hash"], found.node) == (sent.result, sent.node)
+
+
 async def test_a_transaction_told_to_several_is_looked_up_on_any_of_them() -> None:
     async with harmony_nodes(3, gossip=60.0) as nodes, proxying(nodes) as proxy:
         sent = await proxy.call("eth_sendRawTransaction", signed())

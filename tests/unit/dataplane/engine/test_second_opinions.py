@@ -12,11 +12,12 @@ import pytest
 
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
-from tests.support.proxy import Proxy, proxying
+from tests.support.proxy import HARMONY_ID, Proxy, proxying
 from tests.support.waiting import until
 
 EACH = {"agreement": {"share": 1, "budget": 1e6}}
@@ -112,7 +113,7 @@ async def test_a_node_that_lies_is_found_within_a_thousand_calls_of_that_kind(
     async with nodes_of(3, head=1200) as nodes:
         nodes[1].knobs.lies = {lie: 1.0}
         called = make or await receipt_of(nodes)
-        usual = {"agreement": {"share": 0.005}, "ranges": {"enabled": False}}
+        usual = {"agreement": {"share": 0.005}, "ranges": {"enabled": False}, "hedge": {"quantile": 0}}
         async with opened(nodes, told, net=usual) as proxy:
             calls = 0
             while calls < CALLS and not told.cases:
@@ -219,3 +220,37 @@ async def test_clients_of_every_kind_are_not_taken_for_liars() -> None:
                     await proxy.call("eth_getTransactionByHash", transaction["hash"])
             await until(lambda: compared(proxy) > 300, within=5)
             assert not told.cases
+
+
+async def test_calls_that_reached_no_node_pay_for_no_comparison() -> None:
+    async with harmony_nodes(2) as nodes:
+        for node in nodes:
+            node.knobs.faults = {"unavailable": 1.0}
+        async with opened(nodes, Told(), net={"agreement": {"share": 0.01}}) as proxy:
+            for number in range(300):
+                await proxy.call(*flat(balance(number)))
+            for node in nodes:
+                node.knobs.faults = {}
+            proxy.see()
+            credit = proxy.worker.state.networks["harmony-s0"].sampling.credit
+            assert credit == 0
+
+
+async def test_a_node_of_a_higher_tier_is_not_asked_for_a_comparison() -> None:
+    async with harmony_nodes(2) as nodes:
+        listed = [{"id": node.name, "url": node.url, "tier": tier} for tier, node in enumerate(nodes)]
+        async with opened(nodes, Told(), net={"nodes": listed}) as proxy:
+            await proxy.call(*flat(balance(1)))
+            await proxy.call(*flat(balance(2)))
+            assert (compared(proxy), nodes[1].counts.calls) == (0, 0)
+
+
+async def test_an_answer_of_a_suspected_node_is_not_kept() -> None:
+    async with harmony_nodes(1) as nodes, opened(nodes, Told()) as proxy:
+        head = nodes[0].head
+        node = NodeHead(id="node-0", head=head, chain_ok=True, answering=True)
+        proxy.worker.see(NetworkHeads(network="harmony-s0", served=Served(head=head, final=head), nodes=(node,),
+                                      eth_chain_id=HARMONY_ID, suspects=("node-0",)))  # fmt: skip
+        assert [(await proxy.call(*flat(balance(1)))).cache for _ in range(2)] == ["miss", "miss"]
+        proxy.see()
+        assert [(await proxy.call(*flat(balance(1)))).cache for _ in range(2)] == ["miss", "memory"]
