@@ -30,6 +30,10 @@ MOST_BLOCKS = 128
 """Blocks whose hashes are asked for to prove one answer: a segment of a range. An answer about more is not proven."""
 
 
+PATIENCE = 1.5
+"""Seconds that an answer waits for the blocks that prove it: they are small, and the client has waited already."""
+
+
 class LogVerdict(Enum):
     """What is known of the hashes in an answer."""
 
@@ -101,18 +105,24 @@ class LogCheck:
         """Take the answer, or ask another node. An answer with false hashes is taken when no other node has a better
         one; neither that nor one that could not be proven is kept."""
         if verdict is LogVerdict.RIGHT:
-            self._conclude(plan, said)
+            self._take(plan, said)
             return
         network, now = self._network, self._shared.clock()
         doubted = replace(said, failure=Failure(FailureKind.FALSE_HASHES, verdict.value, node=said.node_id))
         if verdict is LogVerdict.FALSE:
             self.false.append(doubted)
             self._shared.tally.node(network.name, said.node_id).false_hashes += 1
-            told = [one.node_id for one in self.false]
-            if len(told) < network.pool.settings.attempts and others_may_be_asked(network.pool.nodes, plan, now, told):
+            told, pool = [one.node_id for one in self.false], network.pool
+            others = len(told) < pool.settings.attempts and others_may_be_asked(pool.nodes, plan, now, told)
+            if others and now < self._ends and doubted.failure and pool.budget.retry(doubted.failure, now):
                 self._again(plan, told)
                 return
-        self._conclude(plan, doubted)
+        self._take(plan, doubted)
+
+    def _take(self, plan: Plan, said: Forwarded) -> None:
+        """Conclude the call. The attempts at nodes that gave false hashes were made for it, too."""
+        before = sum(one.attempts for one in self.false if one is not said)
+        self._conclude(plan, replace(said, attempts=said.attempts + before) if before else said)
 
     def _proposes(self, node_id: str) -> bool | None:
         """Does the node propose blocks? None when it does not say so and was never found wrong."""
@@ -125,7 +135,7 @@ class LogCheck:
         """Ask for the hashes that memory does not have."""
         told: list[str] = [""]
         try:
-            async with asyncio.timeout(self._ends - self._shared.clock()):
+            async with asyncio.timeout(min(PATIENCE, self._ends - self._shared.clock())):
                 told = await asyncio.gather(*(self._ask(number) for number in named))
         except TimeoutError:
             pass

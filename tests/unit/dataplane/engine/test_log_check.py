@@ -56,6 +56,7 @@ async def test_a_receipt_with_false_hashes_is_asked_of_another_node_and_that_ans
         assert first.result == await nodes[1].ask("eth_getTransactionReceipt", hash)
         assert (first.node, first.cache, second.cache) == ("node-1", "miss", "memory")
         assert found_false(proxy, "node-0") == 1
+        assert first.headers["X-Rpcaccel-Attempts"] == "2"
 
 
 async def test_where_every_node_gives_false_hashes_the_client_gets_them_and_nothing_is_kept() -> None:
