@@ -89,7 +89,7 @@ class Supervisor:
         self._workers = Workers(
             self._link,
             self.links,
-            heads=lambda: tuple(self._probers.heads.values()),
+            heads=lambda: tuple(map(self._with_suspects, self._probers.heads.values())),
             bury=self._bury,
             heard=lambda event: self.events.tell("worker", msgspec.to_builtins(event)),
         )
@@ -258,6 +258,11 @@ class Supervisor:
         about = {"by": change.by, "reason": change.reason} if change.reason else {"by": change.by}
         log.info(f"settings {change.outcome}: {change.text}", **about)
 
+    def _with_suspects(self, heads: NetworkHeads) -> NetworkHeads:
+        """The heads with the nodes of the network that are suspected."""
+        suspects = self.disagreements.suspects_of(heads.network)
+        return replace(heads, suspects=suspects) if suspects else heads
+
     def _tell_suspects(self, network: str) -> None:
         if (heads := self._probers.heads.get(network)) is not None:
             self._publish(heads)
@@ -319,10 +324,10 @@ class Supervisor:
         self._quotas.bury(report)
 
     def _publish(self, heads: NetworkHeads) -> None:
-        """Pass the news of a prober on to every worker, with the nodes that are suspected."""
-        suspects = self.disagreements.suspects_of(heads.network)
+        """Pass the news of a prober on to every worker."""
+        news = Heads(self._with_suspects(heads))
         for link in self.links:
-            link.tell(Heads(replace(heads, suspects=suspects) if suspects else heads))
+            link.tell(news)
         known = self._probers.heads
         if all(name in known and known[name].served.head >= 0 for name in self.settings.networks):
             self._told.set()

@@ -2,43 +2,35 @@
 often than by chance is named, and drained where the operator wants that.
 
 Only a share of the answers is compared, so what is kept may hold further wrong answers of a node that is named. Nobody
-knows which ones: everything that is kept of the methods in which the node was contradicted is purged, once in a trial,
-and while the node is suspected workers keep nothing that it answers.
-A node is judged by the cases of the last hour, and after it was drained by those since: whoever takes it back gives it
-a new trial.
+knows which ones: everything that is kept of the methods in which the node was contradicted is purged, once while it is
+suspected, and workers keep nothing that it answers meanwhile. Other hosts purge as well, and judge nodes for
+themselves. A node is judged by the last hour, and after it was drained by the time since: whoever takes it back gives
+it a new trial.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 import structlog
+from msgspec.structs import replace
 
-from rpcaccel.config.model import Settings
+from rpcaccel.config.model import NetworkSettings, Settings
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.core.agreement.cases import LATELY, Case, CaseLog, is_suspect
 
 AUTHOR = Author("rpcaccel", "agreement")
 NodeName = tuple[str, str]
 """The names of a network and of a node."""
+READ_EVERY = 300.0
+"""Seconds between two readings of how many answers were compared."""
+MOST_KEYS = 4
+"""Keys that are purged one by one; of a case with more of them, as a long range has, the method is purged."""
 
 log = structlog.get_logger("rpcaccel.agreement")
-
-
-class _Trial:
-    """The time in which one node is judged."""
-
-    __slots__ = ("compared", "purged", "since")
-
-    def __init__(self, since: float, compared: int) -> None:
-        self.since = since
-        """Seconds since 1970."""
-        self.compared = compared
-        """The node's compared answers before."""
-        self.purged: set[str] = set()
-        """The methods of which everything kept was purged."""
 
 
 class Disagreements:
@@ -58,8 +50,8 @@ class Disagreements:
             compared: the answers of each node that were compared since the start.
             purge: removes answers from every tier, worker and host: that of a `key`, or those of a `method` of a
                 `network`.
-            tell: tells the workers of a network that the nodes that are suspected have changed (`suspects_of`).
             drain: drains a node of a network, unless it is the last one that takes calls; returns whether it did.
+            tell: tells the workers of a network that the nodes that are suspected have changed (`suspects_of`).
             wall: the time in seconds since 1970.
         """
         self.cases = CaseLog()
@@ -69,11 +61,16 @@ class Disagreements:
         self._drain = drain
         self._tell = tell
         self._wall = wall
-        self._trials: dict[NodeName, _Trial] = {}
+        self._readings: deque[tuple[float, Mapping[NodeName, int]]] = deque(maxlen=int(LATELY / READ_EVERY) + 1)
+        """The compared answers at some moments of the last hour, the oldest first."""
+        self._trials: dict[NodeName, tuple[float, int]] = {}
+        """By node that was taken back: since when it is judged, and its compared answers until then."""
+        self._purged: dict[NodeName, set[str]] = {}
+        """By node that is suspected: the methods that were purged of what it may have answered."""
         self._work: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
-        return f"<Disagreements {self.cases!r}>"
+        return f"<Disagreements {self.cases!r}, suspected: {', '.join(node for _, node in self._purged) or 'nobody'}>"
 
     def hear(self, case: Case) -> None:
         """Take a case that a worker found."""
@@ -81,63 +78,37 @@ class Disagreements:
         if network is None:
             return
         self.cases.keep_only(self._settings().networks)
-        compared = self._compared()
-        for answer in case.answers:
-            self._begin_trial((case.network, answer.node), compared, case.at)
-        self.cases.add(case, network.agreement.keep)
+        self.cases.add(replace(case, wrong=()), network.agreement.keep)
         who = f"contradicted: {', '.join(case.minority)}" if case.minority else "nobody could decide"
         log.warning(f"nodes differ about {case.method}; {who}", network=case.network, difference=case.difference)
-        for key in case.wrong:
-            self._later(self._purge({"key": key}))
+        suspects = self._look(case.network)
+        if case.wrong and case.answers[0].node not in suspects:  # of a suspect nothing is kept, and what was is purged
+            self._purge_answer(case)
         for node in case.minority:
-            if not self.is_suspect(case.network, node, compared):
-                continue
-            trial = self._trials[case.network, node]
-            self._tell(case.network)  # before the purge, so that no further wrong answer is kept
-            for method in {one.method for one in self._against(case.network, node)} - trial.purged:
-                trial.purged.add(method)
-                self._later(self._purge({"network": case.network, "method": method}))
-            if network.on_disagreement == "drain":
-                self._later(self._take_out(case.network, node))
-
-    def is_suspect(self, network: str, node: str, compared: Mapping[NodeName, int]) -> bool:
-        """Was the node contradicted more often than by chance lately?"""
-        trial = self._trials.get((network, node))
-        if trial is None:
-            return False
-        return is_suspect(compared.get((network, node), 0) - trial.compared, len(self._against(network, node)))
+            if node in suspects:
+                self._act(network, case, node)
 
     def suspects_of(self, network: str) -> tuple[str, ...]:
         """The nodes of a network that were contradicted more often than by chance."""
-        if not self._trials:
-            return ()
-        compared = self._compared()
-        return tuple(node for name, node in self._trials if name == network and self.is_suspect(name, node, compared))
+        return self._look(network) if self._purged else ()
 
     def suspects(self) -> Iterator[tuple[str, str, str]]:
         """The nodes that were contradicted more often than by chance: network, node, and a sentence about it."""
-        if not self._trials:
+        now = self._wall()
+        if not self._readings or now - self._readings[-1][0] >= READ_EVERY:
+            self._readings.append((now, dict(self._compared())))
+        if not self._purged:
             return
         compared = self._compared()
-        for (network, node), trial in self._trials.items():
-            if not self.is_suspect(network, node, compared):
-                continue
-            cases = self._against(network, node)
-            of = max(compared.get((network, node), 0) - trial.compared, len(cases))
-            said = (
-                f"node {network}/{node} was contradicted by two others in {len(cases)} of {of} compared answers, "
-                f"last in one to {cases[0].method}: look at the cases in the report on nodes"
-            )
-            yield network, node, said
-
-    def _against(self, network: str, node: str) -> list[Case]:
-        """The cases against a node in its trial, the newest first."""
-        return self.cases.contradicted(network, node, max(self._trials[network, node].since, self._wall() - LATELY))
-
-    async def _take_out(self, network: str, node: str) -> None:
-        """Drain a node. It is suspected until then, and judged anew afterwards."""
-        if await self._drain(network, node):
-            self._trials.pop((network, node), None)
+        for network, node in list(self._purged):
+            cases, of = self._record(network, node, compared)
+            if is_suspect(of, len(cases)):
+                yield (
+                    network,
+                    node,
+                    f"node {network}/{node} was contradicted by two others in {len(cases)} of {max(of, len(cases))} "
+                    f"compared answers, last in one to {cases[0].method}: look at the cases in the report on nodes",
+                )
 
     async def stop(self) -> None:
         """End what is under way."""
@@ -145,11 +116,56 @@ class Disagreements:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
 
-    def _begin_trial(self, name: NodeName, compared: Mapping[NodeName, int], at: float) -> None:
-        """Judge a node from a time on (seconds since 1970); anew, when no case of the hour before is left."""
-        known = self._trials.get(name)
-        if known is None or not self.cases.contradicted(*name, max(known.since, at - LATELY)):
-            self._trials[name] = _Trial(at, max(0, compared.get(name, 0) - 1))
+    # -- judging -----------------------------------------------------------------------------------------------------
+
+    def _look(self, network: str) -> tuple[str, ...]:
+        """The suspected nodes of a network; those that are no longer suspected are forgotten."""
+        compared, found = self._compared(), []
+        for node in {one for case in self.cases if case.network == network for one in case.minority}:
+            cases, of = self._record(network, node, compared)
+            if is_suspect(of, len(cases)):
+                found.append(node)
+            else:
+                self._purged.pop((network, node), None)
+        for name in [name for name in self._purged if name[0] == network and name[1] not in found]:
+            del self._purged[name]  # its cases were displaced by newer ones
+        return tuple(sorted(found))
+
+    def _record(self, network: str, node: str, compared: Mapping[NodeName, int]) -> tuple[list[Case], int]:
+        """The cases against a node in the time in which it is judged, and its compared answers then."""
+        name, hour_ago = (network, node), self._wall() - LATELY
+        since, before = self._trials.get(name, (0.0, 0))
+        earlier = [counts.get(name, 0) for at, counts in self._readings if at <= hour_ago]
+        before = max(before, earlier[-1] if earlier else 0)
+        return self.cases.against(network, node, max(since, hour_ago)), compared.get(name, 0) - before
+
+    # -- acting ------------------------------------------------------------------------------------------------------
+
+    def _purge_answer(self, case: Case) -> None:
+        """Purge the one answer that was contradicted."""
+        if len(case.wrong) > MOST_KEYS:
+            self._later(self._purge({"network": case.network, "method": case.method}))
+        else:
+            for key in case.wrong:
+                self._later(self._purge({"key": key}))
+
+    def _act(self, network: NetworkSettings, case: Case, node: str) -> None:
+        """Do what follows when a node is suspected."""
+        name = (case.network, node)
+        purged = self._purged.setdefault(name, set())
+        self._tell(case.network)  # before the purge, so that no further wrong answer is kept
+        cases, _ = self._record(case.network, node, {})
+        for method in {one.method for one in cases} - purged:
+            purged.add(method)
+            self._later(self._purge({"network": case.network, "method": method}))
+        if network.on_disagreement == "drain":
+            self._later(self._take_out(case.network, node))
+
+    async def _take_out(self, network: str, node: str) -> None:
+        """Drain a node. It is suspected until then, and judged anew afterwards."""
+        if await self._drain(network, node):
+            self._trials[network, node] = self._wall(), self._compared().get((network, node), 0)
+            self._purged.pop((network, node), None)
 
     def _later(self, work: Awaitable[None]) -> None:
         async def done() -> None:

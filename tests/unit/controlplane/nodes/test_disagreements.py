@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.nodes.disagreements import Disagreements
+from rpcaccel.controlplane.nodes.disagreements import READ_EVERY, Disagreements
 from rpcaccel.core.agreement.cases import LATELY, Case, CaseAnswer
 from tests.support.manual_clock import ManualClock
 
@@ -34,18 +34,25 @@ class Office:
         self.purged.append(selection.get("key") or f"{selection['network']} {selection['method']}")
 
     async def drain(self, network: str, node: str) -> bool:
+        self.wall.advance(1)
         self.drained.append((network, node))
         return not self.last
 
-    async def hear(self, minority: str = "b", *, network: str = "n", wrong: tuple[str, ...] = (), of: int = 1) -> None:
-        """A case, a second later, and after so many more comparisons of every node."""
-        self.wall.advance(1)
+    async def compare(self, of: int, network: str = "n") -> None:
+        """So many more comparisons of every node, in which all agree."""
         for name in "abc":
             self.compared[network, name] = self.compared.get((network, name), 0) + of
+
+    async def hear(
+        self, minority: str = "b", *, network: str = "n", wrong: tuple[str, ...] = (), of: int = 1, params: str = ""
+    ) -> None:
+        """A case, a second later, and after so many more comparisons of every node."""
+        self.wall.advance(1)
+        await self.compare(of, network)
         answers = tuple(CaseAnswer(node=name, head=9, text="1", size=1) for name in "abc")
         case = Case(
-            network=network, method="m", params="[]", at=self.wall.now(), difference="d", answers=answers,
-            minority=tuple(minority), wrong=wrong,
+            network=network, method="m", params=params or f"[{self.wall.now()}]", at=self.wall.now(), difference="d",
+            answers=answers, minority=tuple(minority), wrong=wrong,
         )  # fmt: skip
         self.kept.hear(case)
         await asyncio.sleep(0)
@@ -98,15 +105,47 @@ async def test_a_case_that_nobody_could_decide_blames_nobody(office: Office) -> 
     assert len(list(office.kept.cases)) == 2
 
 
-async def test_after_an_hour_without_a_case_a_node_is_named_no_more_and_judged_anew(office: Office) -> None:
+async def test_a_node_is_judged_by_the_last_hour(office: Office) -> None:
+    await office.hear(of=100_000)
     await office.hear()
-    await office.hear()
-    office.wall.advance(LATELY + 1)
     assert not list(office.kept.suspects())
-    await office.hear(of=1000)
-    assert not list(office.kept.suspects())
+    for _ in range(2 * int(LATELY / READ_EVERY)):
+        office.wall.advance(READ_EVERY)
+        assert not list(office.kept.suspects())
     await office.hear()
-    assert [said.split(" compared")[0].rpartition("in ")[2] for *_, said in office.kept.suspects()] == ["2 of 2"]
+    assert not list(office.kept.suspects())
+    await office.hear(of=10)
+    ((*_, said),) = office.kept.suspects()
+    assert "in 2 of 11 compared answers" in said
+
+
+async def test_suspicion_that_returns_has_everything_purged_again(office: Office) -> None:
+    await office.hear()
+    await office.hear()
+    assert office.purged == ["n m"]
+    await office.compare(500)
+    assert office.kept.suspects_of("n") == ()
+    for _ in range(4):
+        await office.hear()
+    assert office.purged == ["n m"] * 2
+
+
+async def test_many_cases_about_one_call_name_nobody(office: Office) -> None:
+    for _ in range(5):
+        await office.hear(params="[1]")
+    assert not list(office.kept.suspects())
+
+
+async def test_a_long_range_is_purged_by_its_method(office: Office) -> None:
+    await office.hear(wrong=tuple("abcde"))
+    assert office.purged == ["n m"]
+
+
+async def test_of_a_suspect_no_single_answers_are_purged_since_none_is_kept(office: Office) -> None:
+    await office.hear("a")
+    await office.hear("a")
+    await office.hear("a", wrong=("k",))
+    assert office.purged == ["n m"]
 
 
 async def test_only_the_newest_cases_of_a_network_that_is_served_are_kept() -> None:
