@@ -1,11 +1,11 @@
 // Lines over time (uPlot). Every chart of a view shares one cursor; changes of the settings are thin vertical lines.
 
-import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { h, setText } from "./dom.js";
 import { NONE, clock, joined, moment, span } from "./format.js";
 import { marks, marksAt } from "./marks.js";
 import { timeSpan } from "./timespan.js";
 
+const { uPlot } = globalThis; // a classic script of index.html
 const cursor = uPlot.sync("view");
 const charts = new Set();
 const sizes = new ResizeObserver((entries) => {
