@@ -12,9 +12,9 @@ from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.node_trial import NodeTrial
-from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.heads.served_head import NodeHead
 from tests.support.sample_errors import sample_log
+from tests.support.sample_worth import sample_proof
 
 NODES = ["https://u:s3cret-token@a.example/key,weight=5,id=a", "https://b.example,id=b", "http://10.0.0.7:9500,id=c"]
 
@@ -74,7 +74,7 @@ class SampleControl:
 
     def prove(self, network: str, node: str) -> NodeHead | None:
         """Node a was proved before; no other is there."""
-        return NodeHead(id="a", proof=Proof(at=0.0)) if (network, node) == ("harmony-s0", "a") else None
+        return NodeHead(id="a", proof=sample_proof()) if (network, node) == ("harmony-s0", "a") else None
 
     async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
         """Every node has block 7 of the right chain."""

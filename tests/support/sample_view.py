@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice, WorkerView
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
@@ -83,6 +83,7 @@ class SampleView:
                 ),
             ),
         ]
+        self.notices: list[Notice] = []
         self.listen = "127.0.0.1:8888"
         self.secret = "s3cret-token"
 
@@ -222,6 +223,7 @@ class SampleView:
             nodes=tuple(self.nodes()),
             heads=tuple(self.heads()),
             workers=(WorkerView(id="0", pid=os.getpid(), revision=17, uptime=self.elapsed),),
+            notices=tuple(self.notices),
             replaced={"died": 2},
         )
 

@@ -220,7 +220,7 @@ async def test_a_node_is_probed_now(client: aiohttp.ClientSession) -> None:
 async def test_a_node_is_proved_by_hand(client: aiohttp.ClientSession) -> None:
     status, told, _ = await sent(client, "POST", "/api/v1/nodes/harmony-s0/a/prove")
     assert (status, told["id"], told["proving"]) == (200, "a", False)
-    assert told["proof"]["at"] == "1970-01-01T00:00:00+00:00"
+    assert told["proof"]["at"] == "2027-01-15T08:00:00+00:00"
     assert (await sent(client, "POST", "/api/v1/nodes/harmony-s0/zz/prove"))[0] == 404
 
 
