@@ -33,6 +33,7 @@ const LABELS = {
   "networks.*.transactions.share": ["Transactions go to", "of nodes"], "networks.*.transactions.at_least": ["Transactions go to at least", "nodes"],
   "networks.*.balancer": ["Balancer"], "networks.*.hash_key": ["Hash key"], "networks.*.weights": ["Suggested weights are applied"],
   "networks.*.finality_depth": ["Blocks until final", "blocks"], "networks.*.block_time": ["Time between blocks"], "networks.*.websockets": ["WebSockets to nodes"], "networks.*.hidden_lag": ["Lag hidden behind a node's URL"], "networks.*.refresh": ["Fetch again at a new head", "of node calls"],
+  "networks.*.agreement.share": ["Calls for comparisons", "of answers"], "networks.*.agreement.budget": ["Comparisons, at most", "calls a minute"], "networks.*.agreement.keep": ["Cases that are kept"], "networks.*.prove": ["Nodes are proved by themselves"], "networks.*.on_disagreement": ["A node that is contradicted"],
   "networks.*.price": ["A million calls to nodes cost"],
   "networks.*.uniform_error_codes": ["Make error codes of nodes uniform"],
   "networks.*.ranges.enabled": ["Answer block ranges from cached pieces"], "networks.*.ranges.segment": ["Logs cached in segments of", "blocks"], "networks.*.ranges.divide_from": ["Divide ranges longer than", "blocks"],

@@ -8,12 +8,13 @@ import { jumpList } from "./jump.js";
 import { routesGroup } from "./routes.js";
 import { group } from "./setting.js";
 
-const ELSEWHERE = /^networks\.\*\.(balancer$|hash_key$|nodes\.)/;
+const ELSEWHERE = /^networks\.\*\.(balancer$|hash_key$|weights$|nodes\.)/;
 const N = "networks.*.";
 /** [title, note, beginnings of paths in their order]; the first group that one fits has the setting. */
 const GROUPS = [
   ["Time, retries and hedges", "how far a call is taken", [`${N}deadline`, `${N}attempts`, `${N}behind_attempts`, `${N}hedge.`, `${N}budget.`]],
   ["Breaker and outliers", "when a node gets no calls, and how it comes back", [`${N}breaker.`, `${N}outliers.`, `${N}slow_start`]],
+  ["Proof and agreement", "whether nodes are proved, which answers are compared, and what follows when a node is contradicted", [`${N}prove`, `${N}agreement.`, `${N}on_disagreement`]],
   ["Load on nodes", null, [`${N}concurrency.`, `${N}transactions.`]],
   ["Blocks and ranges", null, [N]],
   ["Memory", "the first tier of the cache", ["memory."]],
@@ -27,7 +28,7 @@ const GROUPS = [
   ["Tracing", "spans of calls, by OpenTelemetry", ["tracing."]],
   ["Program", null, [""]],
 ];
-const BEFORE_ROUTES = 3;
+const BEFORE_ROUTES = 4;
 let network = null;
 
 function build(described) {

@@ -47,7 +47,11 @@ async def test_every_described_setting_has_its_field_with_explanation_and_defaul
     shown = set(await page.locator(".setting > label").evaluate_all("all => all.map(one => one.title)"))
     elsewhere = ("redis.", "networks.*.nodes.")  # there is no Redis here, and nodes have theirs in Nodes
     wanted = {one.path.replace("*", NETWORK) for one in described() if not one.path.startswith(elsewhere)}
-    assert shown == wanted - {f"networks.{NETWORK}.balancer", f"networks.{NETWORK}.hash_key"}
+    assert shown == wanted - {
+        f"networks.{NETWORK}.balancer",
+        f"networks.{NETWORK}.hash_key",
+        f"networks.{NETWORK}.weights",
+    }
     size = page.locator(".setting", has_text="Memory for answers")
     await expect(size).to_contain_text("Bytes the tier may hold")
     await expect(size).to_contain_text("Default: 256 MB")
