@@ -86,6 +86,7 @@ export const FAILED = {
   "node-timeout": "it gave up itself", cancelled: "not needed any more", overtaken: "another node was quicker", unauthorized: "it does not let us in", misconfigured: "no JSON-RPC at its URL", "call-refused": "it does not take such a call", "no-node": "no node could be asked", busy: "no connection was free",
   "impossible-result": "a result that cannot be", "too-large": "the answer would be too large", revert: "the contract said no", "invalid-params": "the caller's mistake", rejected: "it refused the transaction",
   "already-known": "it has the transaction already", "nonce-too-low": "the transaction's nonce is used", "filter-not-found": "the filter is gone",
+  "false-hashes": "its logs name a block hash that the block has not", disagreed: "other nodes gave other answers",
 };
 
 /** Reasons as sentences, with how often each held. */
