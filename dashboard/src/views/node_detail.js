@@ -6,11 +6,14 @@ import { NONE, block, count, duration, joined, moment, percent, span } from "../
 import { button, facts, failures } from "../parts.js";
 import { store } from "../store.js";
 import { stateOf } from "./node_table.js";
+import { proofPart } from "./proof.js";
 import { groupSoon, pathOf } from "./setting.js";
+import { agreement } from "./worth.js";
 
 const SETTINGS = ["tier", "tags", "roles", "quota.second", "quota.day", "quota.month", "quota.heavy", "timeout", "connect_timeout", "max_connections", "max_heavy", "keepalive", "warm", "max_answer", "gather"];
 
-export function nodeDetail(first) {
+/** `about`: what else is known of a node: { isSuspected, did, over, showCases } of it. */
+export function nodeDetail(first, about) {
   const path = ["networks", first.network, "nodes", first.id];
   const told = h("div", { class: "facts" });
   const word = h("span", { class: "quiet", role: "status" });
@@ -27,6 +30,9 @@ export function nodeDetail(first) {
     probe.disabled = false;
   };
   const probe = button("Probe now", ask);
+  const proof = proofPart(first);
+  const doubt = h("p", { class: "doubt" });
+  const cases = button("Show the cases", () => about.showCases(first));
   const draw = (node) => [
     facts("Node", [
       ["address", h("code", {}, node.address || NONE)],
@@ -51,20 +57,28 @@ export function nodeDetail(first) {
       ["used", `${joined(percent(one.used / one.limit))} of ${joined(count(one.limit))}`], ["renewed", moment(Date.parse(one.renews) / 1000)],
       ["used up", one.runs_out ? h("span", { class: "iswarn" }, moment(Date.parse(one.runs_out) / 1000)) : "not before it is renewed"],
     ])),
+    ...agreementFacts(about.did(node), about.over()),
     Object.keys(node.failures).length ? failures(node.failures)
       : facts("Attempts without a result, last minute", [["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""]]),
   ];
   const settings = store.inForce(path) ? groupSoon("Settings of this node", null, SETTINGS.map((name) => [...path, ...name.split(".")])) : null;
   return {
-    element: h("div", {}, why, told, h("div", { class: "buttons" }, probe, word), settings?.element ?? ""),
+    element: h("div", {}, why, doubt, told, h("div", { class: "buttons" }, probe, word), proof.element, settings?.element ?? ""),
     probe: ask,
     update: (node) => {
       settings?.update();
       refresh(why, node.state + node.why, () => [stateOf(node), node.why ? `: ${node.why}` : ""]);
-      refresh(told, JSON.stringify(node), () => draw(node));
+      refresh(told, JSON.stringify([node, about.did(node)?.agreement, about.over()]), () => draw(node));
+      redraw(doubt, String(about.isSuspected(node)), () => (about.isSuspected(node) ? [state("bad", "suspected"), ": two other nodes contradicted it more often than chance explains. It is judged by the last hour; nothing that it answers is kept meanwhile. ", cases] : ""));
+      doubt.hidden = !about.isSuspected(node);
+      proof.update(node);
       probe.hidden = !store.writable;
     },
   };
+}
+
+function agreementFacts(did, over) {
+  return did ? [facts(`Answers compared with other nodes, last ${over}`, [["agreement", agreement(did.agreement)]])] : [];
 }
 
 /** "explorer, not archive" */

@@ -23,14 +23,15 @@ const pushes = (node) => (node.pushes ? svg("svg", { class: "pushes", viewBox: "
 
 const nameColumn = { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name", title: node.id }, node.id) };
 
-/** The name, state and head of a node; with its network where rows of several stand among each other. */
-export const identity = (severalNetworks) => [
+/** The name, state and head of a node; with its network where rows of several stand among each other, and marked where
+ *  `isSuspected(node)`. */
+export const identity = (severalNetworks, isSuspected = () => false) => [
   nameColumn,
   ...(severalNetworks ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }] : []),
   {
     title: "State", sort: (node) => node.state, look: "elastic",
-    text: (node) => `${node.state} ${node.why} ${node.since === null ? "" : span(node.since)}`,
-    cell: (node) => h("div", { class: "line", title: node.why || null }, stateOf(node), node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since).split(" ")[0]}`),
+    text: (node) => `${isSuspected(node)} ${node.state} ${node.why} ${node.since === null ? "" : span(node.since)}`,
+    cell: (node) => h("div", { class: "line", title: node.why || null }, isSuspected(node) ? [state("bad", "suspected"), " "] : "", stateOf(node), node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since).split(" ")[0]}`),
       node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : ""),
   },
   {

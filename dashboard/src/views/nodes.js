@@ -1,5 +1,6 @@
 // Nodes: how each is, what it carries, and what it should carry.
 
+import { suspected } from "../attention.js";
 import { Chart } from "../chart.js";
 import { h, redraw, setText, state } from "../dom.js";
 import { block, duration, lately, rate, span } from "../format.js";
@@ -10,6 +11,7 @@ import { Table } from "../table.js";
 import { SECONDS, spanControl, timeSpan } from "../timespan.js";
 import { addNodeForm } from "./add_node.js";
 import { nodeDetail } from "./node_detail.js";
+import { NodeReport } from "./node_report.js";
 import { figures, identity, share } from "./node_table.js";
 import { weightControl } from "./weight.js";
 
@@ -114,18 +116,22 @@ export const nodes = {
   build: (documents, feed) => {
     let last = documents.nodes.nodes;
     let known = documents.overview.networks;
+    let suspects = new Set();
     const keyOf = (node) => `${node.network}/${node.id}`;
     const table = new Table({
-      label: "Nodes", key: keyOf, detail: nodeDetail,
+      label: "Nodes", key: keyOf, detail: (node) => nodeDetail(node, about),
       group: { of: (node) => node.network, head: (network) => networkHead(network, documents.overview.balancers ?? Object.keys(SAYS.balancer), () => known) },
       find: (node) => `${node.id} ${node.network} ${node.state} ${node.address}`,
       columns: [
-        ...identity(false),
+        ...identity(false, (node) => suspects.has(keyOf(node))),
         { title: "Weight", hint: "and the share of the calls that it means", sort: (node) => node.weight, build: (node) => weightControl(node, () => last) },
         { ...share, fold: 4 }, ...figures(),
         ...(store.writable ? [{ title: "", name: "Actions", look: "acts", build: (node) => actions(node, () => table.open(keyOf(node)).probe()) }] : []),
       ],
     });
+    const about = {
+      isSuspected: (node) => suspects.has(keyOf(node)), did: (node) => report.of(keyOf(node)), over: () => report.over, showCases: (node) => report.cases.of(keyOf(node)),
+    };
     const note = quiet();
     const charts = nodeCharts(() => feed.turn("history"));
     const form = addNodeForm(documents.overview.networks.map(({ network }) => network), () => {
@@ -143,15 +149,18 @@ export const nodes = {
     element.querySelector(".head").append(h("span", { class: "end" }, add, field));
     table.element.classList.add("cards");
     const show = () => table.update(last);
+    const report = new NodeReport(documents.overview.networks.map(({ network }) => network), show);
     let asked = null; // the node that the address names, until it is there
     const reveal = () => {
       if (asked !== null && table.reveal(asked)) asked = null;
     };
     return {
-      elements: [element, charts.element],
+      elements: [element, charts.element, ...report.elements],
       update: ({ overview, nodes: now, history, settings }) => {
         last = now.nodes;
         known = overview.networks;
+        suspects = suspected(overview.attention);
+        report.update(overview);
         setText(note, `${last.filter((node) => node.eligible).length} of ${last.length} take calls${now.minute ? ` · percentiles of the last ${lately(now.minute)}` : ""}`);
         field.hidden = last.length < 8;
         if (!store.writable) add.hidden = true;
@@ -160,7 +169,10 @@ export const nodes = {
         reveal();
         if (history) charts.update(history, last.filter((node) => node.eligible).length);
       },
-      drafted: show,
+      drafted: () => {
+        show();
+        report.drafted();
+      },
       at: (place) => {
         asked = new URLSearchParams(`node=${place}`).get("node"); // never fails, whatever somebody wrote by hand
         field.value = "";
@@ -170,6 +182,7 @@ export const nodes = {
       gone: () => {
         table.gone();
         charts.gone();
+        report.gone();
       },
     };
   },

@@ -92,8 +92,9 @@ async def test_nodes_stand_below_their_network_with_its_head_and_balancer(fleets
     await page.get_by_label("balancer of harmony-s1").select_option("consistent_hash")
     await expect(page.get_by_label("hash key of harmony-s1")).to_be_visible()
     await expect(page.locator(".bar")).to_contain_text("harmony-s1: balancer smooth weighted → consistent hash")
+    nodes = page.get_by_role("region", name="Nodes", exact=True)
     await page.get_by_role("button", name="Node", exact=True).click()
-    order = await page.locator("tr.group, tr.row").evaluate_all("all => all.map((one) => one.className)")
+    order = await nodes.locator("tr.group, tr.row").evaluate_all("all => all.map((one) => one.className)")
     assert order == ["group", *["row"] * 10] * 3  # sorted within each network
     await page.get_by_label("Filter nodes").fill("n25")
     await expect(heads).to_have_count(1)

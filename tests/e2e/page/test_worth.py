@@ -1,0 +1,407 @@
+"""What is known of nodes, on the page: proofs, agreement and its cases, what each is worth, and suggested weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from msgspec.structs import replace
+from playwright.async_api import Locator, Page, expect
+
+from rpcaccel.config.secrets import hash_password
+from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.admin.admin_routes import ROUTES
+from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.settings.audit import Author
+from tests.e2e.page.test_axe import LOOKS, grave
+from tests.e2e.page.tuning import PASSWORD, apply, log_in
+from tests.support.browser import Visitor
+from tests.support.described_answers import problems
+from tests.support.fixtures import shared
+from tests.support.sample_control import SampleControl, sample_settings
+from tests.support.sample_view import NETWORK, SampleView
+from tests.support.sample_worth import AT, compared, limited, prove, sample_case, sample_cases, sample_proof
+
+WORTH, CASES = "What each node is worth", "Answers that differ"
+REPORT = "/api/v1/nodes/report"
+
+
+def busy(view: SampleView, admin: Admin, seconds: int = 5) -> None:
+    """So much traffic that other weights are suggested."""
+    for _ in range(seconds):
+        view.advance(1.0, load=4.0)
+        admin.sample()
+
+
+async def serve(view: SampleView, control: SampleControl, **more: Any) -> Admin:
+    ticks = iter(range(10_000))
+    admin = Admin(view, "127.0.0.1:0", control=control, interval=3600, clock=lambda: 1000.0 + next(ticks), **more)
+    await admin.start()
+    return admin
+
+
+@shared
+async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
+    """Nodes after a busy while: a is well, b contradicted, c behind, d being proved; three cases."""
+    prove(view)
+    admin = await serve(view, control)
+    compared(view)
+    control.cases += sample_cases()
+    busy(view, admin)
+    yield admin
+    await admin.close()
+
+
+@shared
+async def page(visitor: Visitor, admin: Admin) -> Page:
+    return await visitor.open(admin.address, "nodes")
+
+
+def table(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def row(page: Page, name: str, node: str) -> Locator:
+    named = f"{node} in the report" if name == WORTH else node
+    return table(page, name).locator("tr.row", has=page.get_by_role("button", name=named, exact=True))
+
+
+async def known(page: Page, node: str) -> Locator:
+    """What the row of a node in the first table opens to."""
+    await table(page, "Nodes").get_by_role("button", name=node, exact=True).click()
+    return table(page, "Nodes").locator("tr.detail:visible")
+
+
+def weights(control: SampleControl) -> dict[str, int]:
+    return {node.id: node.weight for node in control.ledger.settings.networks[NETWORK].nodes}
+
+
+# -- proofs ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_proof_is_a_table_in_the_node_s_row(page: Page) -> None:
+    proof = (await known(page, "a")).locator(".proof")
+    for words in (
+        "with 98 calls in 1.53\u202fs",
+        "oldest state61\u202f203\u202f873, 127 blocks below its head then",
+        "oldest logsevery block",
+        "longest range of logs1.02k blocks",
+        "longest batchno limit up to 64 calls",
+        "traces transactionsno",
+        "roles, by its answersexplorer, observer, not archive",
+        "agrees with other nodes12 of 12 answers",
+        "hmyv2_getBlocks41.2\u202fms",
+    ):
+        await expect(proof).to_contain_text(words)
+    await expect(proof.locator(".isbad, .wrong")).to_have_count(0)
+
+
+async def test_what_a_proof_did_not_find_out_and_what_differed_is_said(page: Page) -> None:
+    proof = (await known(page, "b")).locator(".proof")
+    for words in (
+        "oldest statenone",
+        "oldest logsnot found out",
+        "longest batchtakes no batches",
+        "8 of 9 answers",
+        "It differs from another node: balance: 0x29, not 0x2a as node a says",
+        "how far back its logs reach was not found out",
+    ):
+        await expect(proof).to_contain_text(words)
+
+
+async def test_a_node_that_is_being_proved_says_what_ends_that(page: Page) -> None:
+    await expect(row(page, "Nodes", "d")).to_contain_text("being proved")
+    detail = await known(page, "d")
+    await expect(detail).to_contain_text("That takes 30 s at the most; then it gets calls")
+    await expect(detail.get_by_role("button", name="Prove again")).to_be_hidden()
+
+
+async def test_a_node_is_proved_again_by_a_press_and_the_page_says_when_it_was(
+    page: Page, admin: Admin, view: SampleView
+) -> None:
+    detail = await known(page, "a")
+    await detail.get_by_role("button", name="Prove again").click()
+    word = detail.locator(".buttons", has_text="Prove again").get_by_role("status")
+    await expect(word).to_contain_text("it goes on serving meanwhile")
+    view.node_list[0] = replace(view.node_list[0], proof=replace(sample_proof(), at=AT + 60))
+    busy(view, admin, 1)
+    await expect(word).to_contain_text("Proved anew at")
+
+
+async def test_a_node_without_a_proof_says_when_it_gets_one(page: Page, control: SampleControl) -> None:
+    detail = await known(page, "c")
+    await expect(detail).to_contain_text("Not proved yet. Nodes that are there at the start are proved")
+    await expect(detail.get_by_role("button", name="Prove now")).to_be_visible()
+    await control.ledger.change({"networks": {NETWORK: {"prove": False}}}, Author("ops", "api"))
+    await expect(detail).to_contain_text("Not proved: by the settings of its network, nodes are proved by hand alone.")
+
+
+# -- agreement -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_suspected_node_is_marked_and_leads_to_its_cases(page: Page) -> None:
+    await expect(row(page, "Nodes", "b").locator(".state.bad")).to_have_text("✖suspected")
+    await expect(row(page, "Nodes", "a").locator(".state.bad")).to_have_count(0)
+    detail = await known(page, "b")
+    await expect(detail).to_contain_text("2 of 31 wrong · 1 undecided · 3 false hashes")
+    await expect(table(page, CASES).locator("tr.row")).to_have_count(3)
+    await detail.get_by_role("button", name="Show the cases").click()
+    await expect(table(page, CASES).locator("tr.row")).to_have_count(2)
+    await expect(page.get_by_role("heading", name=CASES)).to_be_in_viewport()
+    await expect(page.get_by_label("Contradicted", exact=True)).to_have_value(f"{NETWORK}/b")
+
+
+async def test_attention_about_a_suspected_node_leads_to_it(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    await page.get_by_role("link", name=re.compile("was contradicted by two others in 2 of 31")).click()
+    await expect(table(page, "Nodes").locator("tr.detail:visible")).to_contain_text("Show the cases")
+
+
+async def test_the_node_table_is_quiet_about_agreement_where_there_is_no_doubt(page: Page) -> None:
+    agreed = row(page, WORTH, "a").locator("td[data-title=Agreement]")
+    await expect(agreed).to_have_text("0 of 512 wrong · 1 undecided")
+    await expect(agreed.locator(".isbad, .iswarn")).to_have_count(0)
+    await expect(row(page, WORTH, "c").locator("td[data-title=Agreement]")).to_have_text("none compared")
+
+
+async def test_a_case_opens_to_the_call_and_each_answer(page: Page) -> None:
+    rows = table(page, CASES).locator("tr.row")
+    await expect(rows.nth(0)).to_contain_text("✖b")
+    await expect(rows.nth(0)).to_contain_text("61\u202f200\u202f000")
+    await expect(rows.nth(0)).to_contain_text('balance: "0x29" of b, "0x2a" of a')
+    await rows.nth(0).get_by_role("button").click()
+    detail = table(page, CASES).locator("tr.detail:visible")
+    await expect(detail.get_by_label("Params")).to_have_text('["one1a0x4d", 61200000]')
+    answers = detail.locator(".samples > li")
+    await expect(answers).to_have_count(3)
+    await expect(answers.nth(0)).to_contain_text("contradicted by two others")
+    await expect(answers.nth(0)).to_contain_text('{"balance":"0x29"}')
+    await expect(answers.nth(1)).not_to_contain_text("contradicted")
+    await expect(answers.nth(1)).to_contain_text("head 61\u202f204\u202f000")
+
+
+async def test_a_case_that_nobody_could_decide_blames_nobody(page: Page) -> None:
+    await page.get_by_label("Contradicted", exact=True).select_option("nobody could decide")
+    only = table(page, CASES).locator("tr.row")
+    await expect(only).to_have_count(1)
+    await only.get_by_role("button").click()
+    detail = table(page, CASES).locator("tr.detail:visible")
+    await expect(detail).to_contain_text("none is blamed")
+    await expect(detail.locator(".samples > li").nth(0)).to_contain_text(
+        "the first 2\u202f000 characters of 412\u202fkB"
+    )
+    await expect(detail.locator(".samples > li").nth(1)).to_contain_text("head –2 bytes")
+
+
+async def test_without_cases_the_view_says_how_it_fills(visitor: Visitor, view: SampleView) -> None:
+    plain = await serve(view, SampleControl())
+    page = await visitor.open(plain.address, "nodes")
+    said = "Answers about final blocks are compared with those of a second node: 1 in 200."
+    await expect(page.locator("main")).to_contain_text(f"No two nodes differed yet. {said}")
+    await page.get_by_role("link", name="How many are compared").click()
+    await expect(page.get_by_role("heading", name="Proof and agreement")).to_be_in_viewport()
+    await page.close()
+    await plain.close()
+
+
+# -- worth -----------------------------------------------------------------------------------------------------------
+
+
+async def test_what_a_node_is_worth_is_told_against_the_others(page: Page) -> None:
+    b = row(page, WORTH, "b")
+    await expect(b.locator('td[data-title="Against the others"]')).to_have_text(re.compile(r"^\d\.\d\d× \(\d\.\d\d–\d"))
+    await expect(b.locator("td[data-title=Errors]")).to_have_text(re.compile(r"^\d+ · \d"))
+    await expect(b.locator("td[data-title=Errors] span").first).to_have_attribute("title", re.compile(r"^\d+ "))
+    await expect(page.locator("main")).to_contain_text("in the last hour, of which there are")
+    await expect(table(page, WORTH).get_by_role("columnheader", name="Cost")).to_have_count(0)
+    await b.get_by_role("button").click()
+    detail = table(page, WORTH).locator("tr.detail:visible")
+    await expect(detail).to_contain_text("Errors by kind")
+    await expect(detail.locator("table.methods tbody tr", has_text="hmyv2_call")).to_contain_text("×")
+
+
+async def test_the_report_is_over_the_hour_or_the_day(page: Page) -> None:
+    await expect(table(page, WORTH)).to_be_visible()
+    async with page.expect_response(re.compile(r"report\?over=day")):
+        await page.get_by_role("group", name="Report over").get_by_role("button", name="24 h").click()
+    await expect(page.locator("main")).to_contain_text("in the last day, of which there are")
+    await page.get_by_role("group", name="Report over").get_by_role("button", name="1 h").click()
+    await expect(page.locator("main")).to_contain_text("in the last hour, of which there are")
+
+
+async def test_a_quota_that_will_not_last_is_warned_of_and_a_price_gives_a_column(
+    visitor: Visitor, view: SampleView
+) -> None:
+    limited(view)
+    settings = sample_settings(admin={"currency": "EUR"}).model_dump()
+    settings["networks"][NETWORK]["price"] = 25.0
+    control = SampleControl(type(sample_settings()).model_validate(settings))
+    admin = await serve(view, control)
+    busy(view, admin)
+    page = await visitor.open(admin.address, "nodes")
+    quota = row(page, WORTH, "b").locator('td[data-title^="Quota"]')
+    await expect(quota).to_contain_text("90.0\u202f% → ▲ ")
+    await expect(quota.locator(".iswarn")).to_have_count(1)
+    await expect(row(page, WORTH, "a").locator("td[data-title=Cost]")).to_contain_text("EUR")
+    await page.close()
+    await admin.close()
+
+
+async def test_the_report_is_asked_for_by_the_nodes_view_alone_and_not_each_second(
+    visitor: Visitor, admin: Admin
+) -> None:
+    page = await visitor.open(admin.address)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    await expect(page.locator(".reading").first).to_be_visible()
+    assert REPORT not in asked
+    await page.evaluate("location.hash = '#/nodes'")
+    await expect(table(page, WORTH)).to_be_visible()
+    async with page.expect_response(re.compile("/api/v1/nodes$")):
+        pass
+    async with page.expect_response(re.compile("/api/v1/nodes$")):
+        pass
+    assert asked.count(REPORT) == 1
+
+
+async def test_a_report_that_fails_is_said_and_leaves_the_nodes_alone(visitor: Visitor, admin: Admin) -> None:
+    visitor.expected = ["503"]
+    page = await visitor.open(admin.address)
+    await page.route("**/nodes/report*", lambda route: route.fulfill(status=503, json={"title": "too busy"}))
+    await page.evaluate("location.hash = '#/nodes'")
+    await expect(page.locator("main")).to_contain_text(
+        "The report could not be read, and is asked for again: too busy."
+    )
+    await expect(row(page, "Nodes", "a")).to_contain_text("serving")
+    await expect(page.locator("#lost")).to_be_hidden()
+
+
+# -- suggested weights -----------------------------------------------------------------------------------------------
+
+
+async def test_suggested_weights_are_applied_by_one_press_and_undone_by_one(page: Page, control: SampleControl) -> None:
+    before = weights(control)
+    block = page.locator(".suggestion")
+    await expect(block).to_contain_text("By the last hour: the mean would have been")
+    await expect(block.locator(".replayed")).to_contain_text(re.compile(r"p50 .* → .*p99 .* → .*mean .* → "))
+    a = block.locator("tbody tr").nth(0)
+    shown = await a.locator("td").nth(1).inner_text()
+    await expect(a).to_contain_text(re.compile(r"ms against .* of b for the same \d+ methods"))
+    async with page.expect_request(lambda one: one.method == "POST") as sent:
+        await block.get_by_role("button", name="Apply these weights").click()
+    request = await sent.value
+    assert shown.endswith(f" {request.post_data_json['weights']['a']}")
+    assert await request.header_value("if-match") == '"1"'
+    await expect(page.locator(".bar")).to_contain_text("worker has it")
+    assert shown.endswith(f" {weights(control)['a']}")
+    assert weights(control) != before
+    await page.locator(".bar").get_by_role("button", name="Undo").click()
+    await expect(page.locator(".bar")).to_contain_text("Revision 3")
+    assert weights(control) == before
+
+
+async def test_what_is_about_to_be_pressed_does_not_change(page: Page, admin: Admin, view: SampleView) -> None:
+    block = page.locator(".suggestion")
+    button = block.get_by_role("button", name="Apply these weights")
+    await button.hover()
+    seen = await block.inner_text()
+    await page.evaluate(ASK_SOON)
+    view.tally.node(NETWORK, "a").calls += 100_000
+    async with page.expect_response(re.compile("/nodes/report")):
+        busy(view, admin, 2)
+    await expect(row(page, WORTH, "a")).to_contain_text("k")
+    assert await block.inner_text() == seen
+
+
+ASK_SOON = """() => {
+    const real = performance.now.bind(performance);
+    performance.now = () => real() + 11_000;
+}"""
+
+
+async def test_where_nothing_is_suggested_the_reason_is_said(visitor: Visitor, view: SampleView) -> None:
+    plain = await serve(view, SampleControl())
+    page = await visitor.open(plain.address, "nodes")
+    block = page.locator(".suggestion")
+    await expect(block).to_contain_text("None other than those in force: too few calls that can be compared")
+    await expect(block.get_by_role("button", name="Apply these weights")).to_be_hidden()
+    await page.close()
+    await plain.close()
+
+
+async def test_weights_that_are_applied_by_themselves_say_when(page: Page, control: SampleControl) -> None:
+    await page.get_by_label(f"Suggested weights of {NETWORK} are applied").select_option("auto")
+    await expect(page.locator(".bar")).to_contain_text("1 change")
+    await apply(page)
+    assert control.ledger.settings.networks[NETWORK].weights == "auto"
+    block = page.locator(".suggestion")
+    await expect(block).to_contain_text("Applied by themselves: a step every ten minutes at the most")
+    await expect(block.get_by_role("button", name="Apply these weights")).to_be_hidden()
+
+
+async def test_a_reader_sees_the_report_and_no_controls(visitor: Visitor, view: SampleView) -> None:
+    account = {"password": hash_password(PASSWORD, log_n=4).reveal(), "role": "read"}
+    control = SampleControl(sample_settings(admin={"accounts": {"guest": account}}))
+    admin = await serve(view, control, settings=lambda: control.ledger.settings.admin)
+    busy(view, admin)
+    visitor.expected = ["401"]
+    page = await visitor.open(admin.address, "nodes")
+    await log_in(page, "guest")
+    block = page.locator(".suggestion")
+    await expect(block).to_contain_text("By the last hour")
+    await expect(block.get_by_role("button")).to_have_count(0)
+    await expect(block.get_by_role("combobox")).to_have_count(0)
+    detail = await known(page, "a")
+    await expect(detail.get_by_role("button", name="Prove now")).to_be_hidden()
+    await page.close()
+    await admin.close()
+
+
+# -- all of it -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("look", "width"), LOOKS)
+async def test_axe_finds_nothing_serious_and_all_fits(visitor: Visitor, admin: Admin, look: str, width: int) -> None:
+    page = await visitor.open(admin.address, "nodes", width=width, color_scheme=look, reduced_motion="reduce")
+    await expect(table(page, CASES)).to_be_visible()
+    await known(page, "b")
+    for name in (WORTH, CASES):
+        await table(page, name).locator("tr.row .open").nth(1).click()
+    await expect(page.locator("tr.detail:visible")).to_have_count(3)
+    assert await grave(page) == []
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+async def test_a_new_case_moves_no_row_under_the_pointer(page: Page, control: SampleControl) -> None:
+    rows = table(page, CASES).locator("tr.row")
+    await expect(rows).to_have_count(3)
+    await rows.nth(1).hover()
+    control.cases.insert(0, sample_case(at=1_900_000_000.0, method="hmyv2_getCode"))
+    await page.evaluate(ASK_SOON)
+    await expect(rows).to_have_count(4)
+    await expect(rows.nth(3)).to_contain_text("hmyv2_getCode")
+
+
+async def test_what_the_page_asks_for_is_described_and_answered_so(page: Page) -> None:
+    found = describe(ROUTES, lambda _: None)
+    await expect(table(page, WORTH)).to_be_visible()
+    async with page.expect_response(re.compile("/nodes/report")) as answered:
+        await page.evaluate(ASK_SOON)
+    assert problems(found, "GET", REPORT, await (await answered.value).json()) == []
+    calls: list[tuple[str, str]] = []
+    page.on("request", lambda one: calls.append((one.method, urlsplit(one.url).path)))
+    detail = await known(page, "a")
+    await detail.get_by_role("button", name="Prove again").click()
+    await expect(detail.get_by_text("it goes on serving meanwhile")).to_be_visible()
+    await page.locator(".suggestion").get_by_role("button", name="Apply these weights").click()
+    await expect(page.locator(".bar")).to_contain_text("worker has it")
+    made = {(method, path) for method, path in calls if method == "POST"}
+    assert made == {
+        ("POST", f"/api/v1/nodes/{NETWORK}/a/prove"),
+        ("POST", f"/api/v1/networks/{NETWORK}/weights"),
+    }
+    described = {path for path, methods in found["paths"].items() if "post" in methods}
+    assert {"/api/v1/nodes/{network}/{id}/prove", "/api/v1/networks/{network}/weights"} <= described
