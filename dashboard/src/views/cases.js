@@ -26,7 +26,7 @@ function answerOf({ node, head, text, size }, { minority }) {
 function detail() {
   const element = h("div");
   return { element, update: (one) => redraw(element, JSON.stringify(one), () => [
-    h("p", { class: "reason" }, one.minority.length ? `Two other nodes contradict ${one.minority.join(" and ")}; its answer was removed from the cache.` : "The nodes that were asked differ, and no third one could say which of them is right: none is blamed.", ` First difference: ${one.difference}`),
+    h("p", { class: "reason" }, one.minority.length ? `Two other nodes contradict ${one.minority.join(" and ")}; what was kept of its answer is removed.` : "The nodes that were asked differ, and no third one could say which of them is right: none is blamed.", ` First difference: ${one.difference}`),
     h("h3", {}, "Params"), h("pre", { class: "answer params", tabindex: "0", "aria-label": "Params" }, one.params),
     h("h3", {}, "Answers"), h("ul", { class: "samples" }, one.answers.map((answer) => answerOf(answer, one)))]) };
 }
