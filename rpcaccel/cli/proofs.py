@@ -91,7 +91,7 @@ def cells(proof: Proof) -> list[str]:
 def _from(oldest: int | None, head: int) -> str:
     if oldest is None:
         return "unknown"
-    return "all" if oldest == 0 else "none" if oldest > head else f"from {oldest} ({head - oldest} back)"
+    return "all" if oldest == 0 else f"from {oldest} ({head - oldest} back)"
 
 
 def _limit(most: int | None, tried: int | None, what: str = "") -> str:

@@ -187,19 +187,26 @@ class _Trial:
         probe = self._table.logs
         if probe is not None:
             self.logs_from = await self._oldest("logs", probe.method, lambda block: self._has_logs(probe, block))
-        if self._table.range is None or (self.logs_from is not None and self.logs_from > self._near):
-            return
-        await self._find_range(self._table.range)
+        if self._table.range is not None:
+            await self._find_range(self._table.range)
 
     async def _oldest(self, what: str, method: str, has: Callable[[int], Awaitable[bool | None]]) -> int | None:
         """The oldest block about which `has` says yes. Block 1 stands for block 0: nodes that prune keep the state of
-        block 0."""
-        search = BoundSearch(max(0, self._near - 1))
-        reach = await self._search(search, lambda below: has(self._near - below))
+        block 0.
+
+        A node that denies even its newest blocks has just started, or another machine behind its address lags: what it
+        has is not known then.
+        """
+
+        async def answers(below: int) -> bool | None:
+            found = await has(self._near - below)
+            return None if below == 0 and found is False else found
+
+        reach = await self._search(BoundSearch(max(0, self._near - 1)), answers)
         if reach.greatest is None:
             self._unknown(f"from which block on it has {what}", reach, method)
             return None
-        oldest = self._near - reach.greatest if reach.greatest >= 0 else self._head + 1
+        oldest = self._near - reach.greatest
         return 0 if oldest <= 1 else oldest
 
     async def _search(self, search: BoundSearch, ask: Callable[[int], Awaitable[bool | None]]) -> Reach:
@@ -267,17 +274,18 @@ class _Trial:
             await self._find_batch(self._table.batch)
 
     async def _find_batch(self, probe: Probe) -> None:
-        for count in BATCHES:
-            if count > self._calls.longest_batch:
-                continue
+        lengths = [count for count in BATCHES if count <= self._calls.longest_batch]
+        for count in lengths:
             replies = await self._calls.ask_together(probe.method, probe.params, count)
             if replies is None or any(reply.transient for reply in replies):
+                if count != lengths[0]:
+                    self.faults.append(f"whether it answers batches of {count} calls or less was not found out")
                 return
-            self.batch_tried = self.batch_tried or count
             if all(reply.result is not None for reply in replies):
-                self.batch_most = count if count < self.batch_tried else None
+                self.batch_tried, self.batch_most = lengths[0], count if count != lengths[0] else None
                 return
-        self.batch_most = 1 if self.batch_tried else None
+        if lengths:
+            self.batch_tried, self.batch_most = lengths[0], 1
 
     # -- agreement -------------------------------------------------------------------------------------------------
 
@@ -326,7 +334,8 @@ class _Trial:
 
     async def _ask(self, probe: Probe, **blocks: int) -> ShadowReply | None:
         reply = await self._calls.ask(probe.method, _filled(probe, **blocks))
-        if reply is not None and reply.kind is not None and reply.kind not in _ABSENT:
+        newest = min(blocks.values(), default=0) >= self._near
+        if reply is not None and reply.kind is not None and (newest or reply.kind not in _ABSENT):
             self._said[probe.method] = reply.text
         return reply
 

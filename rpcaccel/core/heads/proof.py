@@ -13,6 +13,9 @@ from msgspec import Struct
 STATE_WINDOW = 131_072
 """Blocks. A node whose oldest state is no further below its head than this is taken for a node that keeps the state of
 its newest blocks alone, so that the bound moves with its head. Nodes that prune keep 64 to 100,000 blocks."""
+STATE_KEPT = 128
+"""Newest blocks whose state every node has: geth and Harmony hold it in memory (core/blockchain.go). After a restart it
+fills up again, so that a node that was found to have less has as much soon."""
 LONGEST_FAULT = 200
 """Characters of a sentence that quotes a node."""
 
@@ -42,10 +45,9 @@ class Proof(Struct, frozen=True, kw_only=True):
     roles: dict[str, bool] = {}
     """Whether the node has a role, by its answers to calls that need the role."""
     state_from: int | None = None
-    """The oldest block whose state the node answers about; 0 when it has the state of every block, and the block above
-    `head` when it answers about the state of none."""
+    """The oldest block whose state the node answers about; 0 when it has the state of every block."""
     logs_from: int | None = None
-    """The oldest block whose logs the node gives; 0 when it has all, and the block above `head` when it gives none."""
+    """The oldest block whose logs the node gives; 0 when it has all."""
     range_most: int | None = None
     """The greatest difference of last and first block for which the node gives logs; None without a limit up to
     `range_tried`, or where that was not found out."""
@@ -68,12 +70,15 @@ class Proof(Struct, frozen=True, kw_only=True):
         """The block below which the node has no state now that `head` is its head; 0 when none is known."""
         if not self.state_from:
             return 0
-        kept = self.head - self.state_from
+        kept = max(self.head - self.state_from, STATE_KEPT)
         return max(self.state_from, head - kept) if kept <= STATE_WINDOW else self.state_from
 
     @property
     def archive(self) -> bool | None:
-        """Has the node the state of every block?"""
+        """Has the node the state of every block? On a chain that is no longer than what nodes that prune keep, having
+        all does not say that the node will keep it."""
+        if self.state_from == 0 and self.head <= STATE_WINDOW:
+            return None
         return None if self.state_from is None else self.state_from == 0
 
     @property
@@ -112,8 +117,6 @@ def _reach(what: str, oldest: int | None, head: int) -> str:
         return f"from which block on it has {what} is not known"
     if oldest == 0:
         return f"it has the {what} of every block"
-    if oldest > head:
-        return f"it answers about the {what} of no block"
     return f"it has the {what} of blocks from {oldest} on, {head - oldest} below its head"
 
 

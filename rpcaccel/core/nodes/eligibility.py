@@ -12,6 +12,7 @@ from enum import IntEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rpcaccel.core.heads.proof import STATE_KEPT
 from rpcaccel.core.nodes.breaker import CLOSED
 from rpcaccel.core.nodes.node import ROLE_OF_NEED, Node
 from rpcaccel.core.plan.plan import Plan
@@ -56,8 +57,6 @@ CALLS_OF = {
 _NAMED = 3
 """Methods that a sentence about several methods names."""
 _BELIEF = Ineligibility.SAID_TO_LACK
-STATE_KEPT = 128
-"""Newest blocks whose state every node has: geth and Harmony hold it in memory (core/blockchain.go)."""
 
 
 class Eligibility(Struct):

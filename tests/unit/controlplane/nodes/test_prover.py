@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.prover import TIME_LIMIT, Peer, ProvedNode, Prover
-from rpcaccel.controlplane.nodes.shadow_calls import Allowance
+from rpcaccel.controlplane.nodes.shadow_calls import Allowance, ShadowCall
 from rpcaccel.core.heads.proof import LONGEST_FAULT, Proof
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -257,6 +257,59 @@ async def test_a_proof_ends_after_its_time_and_keeps_what_it_found() -> None:
     assert proof.logs_from is None
     assert TIME_LIMIT - 5 <= proof.seconds <= TIME_LIMIT + 2
     assert any("logs was not found out" in fault for fault in proof.faults)
+
+
+@pytest.mark.parametrize(
+    "denial", [error(-32000, "missing trie node 0x1 (path )"), error(-32000, "header not found"), None]
+)
+async def test_a_node_that_denies_its_newest_blocks_is_bounded_by_nothing(denial: object) -> None:
+    """It has just started, or another machine behind its address lags, or the head it told is false."""
+    node = Scripted(
+        ManualClock(),
+        eth_getBalance=lambda _block: denial,
+        eth_getLogs=lambda _block: denial or error(-32000, "header not found"),
+    )
+    proof = await proved_script(node)
+    assert (proof.state_from, proof.logs_from) == (None, None)
+    assert any(fault.startswith("from which block on it has state was not found out") for fault in proof.faults)
+
+
+async def test_one_denial_of_the_newest_block_ends_no_search() -> None:
+    turns = iter(range(10_000))
+    lagging = error(-32000, "header not found")
+    node = Scripted(ManualClock(), eth_getBalance=lambda _b: lagging if next(turns) < 2 else "0x0", eth_getLogs=whole)
+    assert (await proved_script(node)).state_from == 0
+
+
+class Batching(Scripted):
+    """A node that refuses batches of more than `most` calls, and says of shorter ones what `said_of_less` says."""
+
+    def __init__(self, clock: ManualClock, most: int, said_of_less: Answer | Failure) -> None:
+        super().__init__(clock)
+        self.most, self.said_of_less = most, said_of_less
+
+    def post(
+        self,
+        calls: Sequence[ShadowCall],
+        timeout: float,
+        told: Callable[[Sequence[ShadowCall], Sequence[Answer | Failure]], None],
+    ) -> None:
+        one = error(-32600, "batch too large") if len(calls) > self.most else self.said_of_less
+        told(calls, [one] * len(calls))
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (Failure(FailureKind.RATE_LIMITED, "HTTP 429", retry_after=9.0), (None, None)),
+        (Answer(result=b'"0x1"'), (16, 64)),
+        (error(-32600, "no batches"), (1, 64)),
+    ],
+)
+async def test_a_batch_is_bounded_by_an_answer_alone(said: Answer | Failure, found: tuple[int, int]) -> None:
+    proof = await proved_script(Batching(ManualClock(), 16, said))
+    assert (proof.batch_most, proof.batch_tried) == found
+    assert any("batches of 16 calls" in fault for fault in proof.faults) is (found[0] is None)
 
 
 async def test_what_a_node_says_is_cut_and_made_printable() -> None:
