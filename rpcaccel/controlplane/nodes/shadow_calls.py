@@ -40,7 +40,6 @@ TRANSIENT = frozenset(
 TRIES = 4
 """Times that one call is sent, while its failure is transient."""
 _FIRST_PAUSE = 0.25
-_LONGEST_PAUSE = 4.0
 """Seconds after a transient failure in which the node gets no shadow call: doubled with each, or what it asks for."""
 _SHOWN = 120
 """Characters of a node's message that are shown."""
@@ -144,7 +143,7 @@ class ShadowCalls:
     @property
     def over(self) -> bool:
         """Is no time or no call left?"""
-        return self.sent >= self._allowance.calls or self._clock() >= self._ends
+        return self.sent >= self._allowance.calls or max(self._clock(), self._free_at) >= self._ends
 
     @property
     def longest_batch(self) -> float:
@@ -196,9 +195,9 @@ class ShadowCalls:
         return True
 
     def _pause(self, reply: ShadowReply, attempt: int) -> None:
-        """Leave the node alone for a while, as it asks."""
+        """Leave the node alone for a while, as it asks; for good when it asks for more than the time that is left."""
         asked = reply.retry_after if reply.retry_after is not None else _FIRST_PAUSE * 2.0**attempt
-        self._free_at = max(self._free_at, self._clock() + min(asked, _LONGEST_PAUSE))
+        self._free_at = max(self._free_at, self._clock() + asked)
 
     def _read(self, answer: Answer | Failure) -> ShadowReply:
         if isinstance(answer, Failure):

@@ -281,6 +281,16 @@ async def test_one_denial_of_the_newest_block_ends_no_search() -> None:
     assert (await proved_script(node)).state_from == 0
 
 
+async def test_a_longer_wait_than_the_proof_has_left_ends_it() -> None:
+    refused = Failure(FailureKind.RATE_LIMITED, "HTTP 429", retry_after=3600.0)
+    node = Scripted(ManualClock(), eth_getBalance=lambda _block: refused, eth_getLogs=whole)
+    node.takes = 0.01
+    proof = await proved_script(node)
+    assert len(node.asked) <= 3, "calls that were under way when it said so"
+    assert proof.seconds < 1.0
+    assert any("eth_getBalance: HTTP 429" in fault for fault in proof.faults)
+
+
 class Batching(Scripted):
     """A node that refuses batches of more than `most` calls, and says of shorter ones what `said_of_less` says."""
 
