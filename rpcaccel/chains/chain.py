@@ -80,8 +80,8 @@ class ProofTable(Struct, frozen=True, forbid_unknown_fields=True):
     traces: Probe | None = None
     """A trace of a transaction that does not exist: a node that traces says so, another lacks the method."""
     traced: tuple[str, ...] = ()
-    """Names and fnmatch patterns of the methods that a node without traces lacks, beside those whose rule names a role
-    for them."""
+    """Names and fnmatch patterns of the methods that a node lacks when it lacks that of `traces`, beside those whose
+    rule names a role for them: none of another namespace, since nodes switch each one on and off."""
     roles: dict[str, Probe] = {}
     """A call that needs a role, by the role in the words of the settings."""
     reads: tuple[Probe, ...] = ()
@@ -140,7 +140,7 @@ class Chain(Struct, frozen=True, kw_only=True):
     live: LiveTable
     proof: ProofTable
     untraced: frozenset[str]
-    """The methods with a rule that a node without traces lacks (`ProofTable.traced`)."""
+    """The methods with a rule that a node lacks with that of `ProofTable.traces` (`ProofTable.traced`)."""
     ranges: Mapping[str, RangeLimit]
     """Limits of ranges by the form of the result ("blocks" or "logs")."""
     differences: Differences

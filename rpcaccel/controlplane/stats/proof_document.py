@@ -36,7 +36,7 @@ class ProofNow(TypedDict):
     range_tried: Annotated[int | None, Meta(description="The greatest difference that was tried.")]
     batch_most: Annotated[int | None, Meta(description="The most calls it answers in one batch; null: no limit met.")]
     batch_tried: Annotated[int | None, Meta(description="The longest batch that was tried.")]
-    traces: Annotated[bool | None, Meta(description="Does it trace transactions?")]
+    traces: Annotated[bool | None, Meta(description="Does it trace transactions by debug methods?")]
     agreement: ProofAgreement
     latency: Annotated[dict[str, float], Meta(description="Seconds that a call took, by method: the median.")]
     faults: Annotated[list[str], Meta(description="What could not be found out, and why.")]

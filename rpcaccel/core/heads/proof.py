@@ -59,7 +59,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     batch_tried: int | None = None
     """The longest batch that the node was sent; None where nothing was found out."""
     traces: bool | None = None
-    """Does the node trace transactions?"""
+    """Does the node trace transactions by the methods of the debug namespace?"""
     agreement: PeerAgreement = PeerAgreement()
     latency: dict[str, float] = {}
     """Seconds that a call took, by method: the median of those that the node answered."""
@@ -95,7 +95,7 @@ class Proof(Struct, frozen=True, kw_only=True):
         if self.batch_tried is not None:
             yield _batches(self.batch_most, self.batch_tried)
         if self.traces is not None:
-            yield "it traces transactions" if self.traces else "it traces no transactions"
+            yield f"it traces {'transactions' if self.traces else 'no transactions'} by debug methods"
         yield from (
             f"it is {'an' if role[0] in 'aeiou' else 'a'} {role} node" for role, has in self.roles.items() if has
         )

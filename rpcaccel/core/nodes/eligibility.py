@@ -57,6 +57,8 @@ CALLS_OF = {
 _NAMED = 3
 """Methods that a sentence about several methods names."""
 _BELIEF = Ineligibility.SAID_TO_LACK
+_TRACING = ("auth", "debug")
+"""Roles by which the operator says that a node traces."""
 
 
 class Eligibility(Struct):
@@ -256,7 +258,7 @@ def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
 def _beyond_proof(node: Node, plan: Plan) -> Ineligibility:
     """The reason against the node that shadow calls showed; NONE without one."""
     proven = node.proven
-    if plan.rule.method in proven.untraced:
+    if plan.rule.method in proven.untraced and node.roles.isdisjoint(_TRACING):
         return Ineligibility.FOUND_TO_LACK
     oldest = plan.block if plan.first_block is None else plan.first_block
     if oldest is None:

@@ -62,7 +62,7 @@ def test_a_proof_is_told_in_sentences() -> None:
         "it has the logs of every block",
         "it gives logs for at most 100 blocks at once",
         "it answers every batch tried (up to 64 calls)",
-        "it traces no transactions",
+        "it traces no transactions by debug methods",
         "it is an explorer node",
         "12 of 13 answers agree with other nodes: eth_getBlockByNumber at block 7: result.hash: 0x1 against 0x2",
         "something was not found out",

@@ -94,6 +94,9 @@ def test_the_operators_word_comes_before_the_proof() -> None:
     assert judge(stated, state(5), 0.0) is Ineligibility.NONE
     assert stated.has("archive") is True
     assert node(roles=frozenset({"explorer"}), state_from=0).has("archive") is False
+    for role in ("auth", "debug"):
+        tracing = node(roles=frozenset({role}), **BOUNDED)
+        assert judge(tracing, call("debug_traceCall"), 0.0) is Ineligibility.NONE
 
 
 def test_the_proof_comes_before_the_nodes_own_word() -> None:
