@@ -38,6 +38,8 @@ class ProbeState:
         once it is."""
         self.verdict = _UNCHECKED
         self.fails = 0
+        self.returned = False
+        """Whether the node answered the last probe and not the one before."""
         self.fault = ""
         self.barred = False
         """Whether the node refused the last probe: its key is not accepted, or the URL has no JSON-RPC."""
@@ -127,6 +129,7 @@ class ProbeState:
             self.checked_at = -inf  # the chain may have begun anew: the node is asked for its identity at once
         if head != self.told:
             self.told, self.head_since = head, now
+        self.returned = self.fails > 0
         self.fails, self.fault, self.barred = 0, "", False
         self.latency, self.seen_at = latency, now
 

@@ -108,8 +108,8 @@ class Prober:
         self._questions = Questions(self._chain.identity, _PATIENCE)
         self._nodes: dict[str, ProbeState] = {}
         prover = lambda: Prover(self._chain, ahead_of(self._chain.errors, self._settings.error_rules), clock, sleep)  # noqa: E731
-        wanted = lambda: self._settings.prove  # noqa: E731
-        self._proving = Proving(network, self._nodes, prover, self._weigh, clock, purse, wanted)
+        wanted, served = lambda: self._settings.prove, lambda: self._book.served(clock()).head
+        self._proving = Proving(network, self._nodes, prover, self._weigh, clock, purse, wanted, served)
         self.prove_now = self._proving.prove_now
         self._streams: set[str] = set()
         """The nodes whose pushed heads are followed."""
@@ -140,18 +140,18 @@ class Prober:
     async def adopt(self, settings: NetworkSettings) -> None:
         """Take over nodes, weights, drains and the wanted chain; another chain or finality needs another prober."""
         rule, self._settings = self._settings.websockets, settings
-        wanted = {node.id: node for node in settings.nodes}
-        for node_id, probed in list(self._nodes.items()):
+        wanted, before = {node.id: node for node in settings.nodes}, dict(self._nodes)
+        for node_id, probed in before.items():
             node = wanted.get(node_id)
             if node is None or not probed.reached_as(node):
                 await self._leave(node_id)
         for node_id, node in wanted.items():
             known = self._nodes.get(node_id)
             if known is None:
-                self._join(node)
+                self._join(node, again=node_id in before)
             else:
-                before, known.settings = known.settings, node
-                if before.ws != node.ws or self._settings.websockets != rule:
+                old, known.settings = known.settings, node
+                if old.ws != node.ws or self._settings.websockets != rule:
                     self._end_stream(known)
         self._weigh()
 
@@ -216,10 +216,10 @@ class Prober:
 
     # -- nodes come and go ---------------------------------------------------------------------------------------
 
-    def _join(self, settings: NodeSettings) -> None:
+    def _join(self, settings: NodeSettings, *, again: bool) -> None:
         schedule = ProbeSchedule(self._rhythm, self._clock(), skew=self._rng.uniform(0.9, 1.1))
         probed = self._nodes[settings.id] = ProbeState(settings, self._connect(settings), schedule)
-        self._proving.joined(settings.id)
+        self._proving.joined(settings.id, again=again)
         if self._running:
             probed.task = asyncio.create_task(self._follow(probed), name=f"probe {self.network} {settings.id}")
 

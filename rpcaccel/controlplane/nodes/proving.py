@@ -28,6 +28,11 @@ BETWEEN = 600.0
 """Seconds between two proofs of a node at the least, unless it joins, was away, or is proved by hand."""
 AT_ONCE = 4
 """Nodes of a network that are proved at once while they wait for their first calls."""
+NEAR = 64
+"""Blocks by which the head of a node may be below the served head when it is proved: less than nodes that prune keep.
+One that syncs has the state of all of its few blocks."""
+FORGET_AFTER = 86_400.0
+"""Seconds after which a version of a node's software that was not seen again is forgotten."""
 _VERSIONS = 8
 """Versions of a node's software that are remembered. Several machines behind one URL may have several: a change to one
 that was seen before is none."""
@@ -71,8 +76,12 @@ class _Standing:
     """Was the node kept out when it last answered a probe?"""
     proof: Proof | None = None
     ended_at: float = float("-inf")
-    versions: list[str] = field(default_factory=list)
+    versions: dict[str, float] = field(default_factory=dict)
+    """When each version of its software was last seen."""
     task: asyncio.Task[None] | None = None
+    """The proof that is under way."""
+    gently: bool = False
+    """Did the node serve when that proof began?"""
 
 
 class Proving:
@@ -87,10 +96,12 @@ class Proving:
         clock: Callable[[], float],
         purse: Purse | None = None,
         wanted: Callable[[], bool] = lambda: True,
+        served: Callable[[], int] = lambda: -1,
     ) -> None:
         """
         Args:
             wanted: are nodes proved by the settings in force? By hand they are in any case.
+            served: the served head; -1 while there is none.
             nodes: the nodes by id, as the prober follows them.
             prover: makes the prover by the settings in force.
             changed: is called when a node begins or ends to be kept out, and when a proof has ended.
@@ -102,10 +113,9 @@ class Proving:
         self._clock = clock
         self._purse = purse or Unlimited()
         self._wanted = wanted
+        self._served = served
         self._standings: dict[str, _Standing] = {}
         self._started = False
-        self._gated = asyncio.Semaphore(AT_ONCE)
-        self._gentle = asyncio.Semaphore(1)
 
     def __repr__(self) -> str:
         gated = sum(one.gated for one in self._standings.values())
@@ -122,11 +132,12 @@ class Proving:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def joined(self, node_id: str) -> None:
-        """A node was added to the network."""
+    def joined(self, node_id: str, *, again: bool = False) -> None:
+        """A node was added to the network. `again`: it served until now, and is reached in another way from now on."""
         now = self._clock()
         due = now if self._started else now + START_AFTER
-        self._standings[node_id] = _Standing(seen_at=now, due=due, gated=self._started and self._wanted())
+        gated = self._started and self._wanted() and not (again and self._holds_back)
+        self._standings[node_id] = _Standing(seen_at=now, due=due, gated=gated)
 
     def left(self, node_id: str) -> asyncio.Task[None] | None:
         """A node is no longer of the network; returns the task that is being cancelled."""
@@ -142,20 +153,26 @@ class Proving:
             standing.due, standing.gated = now, True
         standing.seen_at = now
         if self._is_new(standing, "" if probed.claims is None else probed.claims.version):
-            standing.gated = standing.gated or now - standing.ended_at >= BETWEEN
-            standing.due = max(now, standing.ended_at + BETWEEN)
+            rested = now - standing.ended_at >= BETWEEN and standing.proof is not None
+            standing.gated = standing.gated or (probed.returned and rested and not self._holds_back)
+            soon = max(now, standing.ended_at + BETWEEN)
+            if standing.due is None or standing.proof is not None:
+                standing.due = soon if standing.due is None else min(soon, standing.due)
         if not self._wanted():
             standing.due, standing.gated = None, False
-        if standing.due is not None and now >= standing.due:
-            self._begin(probed, standing)
+        self._begin(probed, standing)
         if standing.out is not (out := self.keeps_out(probed.settings.id)):
             standing.out = out
             self._changed()
 
     def keeps_out(self, node_id: str) -> bool:
-        """Does the node get no calls of clients until it is proved, since another node is there to answer them?"""
+        """Does the node get no calls of clients until it is proved, since another node of its tier, or of a lower one,
+        is there to answer them?"""
         return self._standings[node_id].gated and any(
-            one.announces and one.answering and not self._standings[other].gated
+            one.announces
+            and one.answering
+            and not self._standings[other].gated
+            and one.settings.tier <= self._nodes[node_id].settings.tier
             for other, one in self._nodes.items()
             if other != node_id
         )
@@ -173,35 +190,55 @@ class Proving:
         standing = self._standings.get(node_id)
         if standing is None:
             return False
-        standing.due = self._clock()
-        self._begin(self._nodes[node_id], standing)
+        if standing.task is None:
+            standing.due = self._clock()
+            self._begin(self._nodes[node_id], standing)
         return True
 
     # -- a proof -----------------------------------------------------------------------------------------------------
 
+    @property
+    def _holds_back(self) -> bool:
+        """Does a node wait for its proof already? Of those that served, one alone is kept out at a time: the others
+        have its calls to answer."""
+        return any(one.gated for one in self._standings.values())
+
     def _is_new(self, standing: _Standing, version: str) -> bool:
         """Is this another version than the node had so far?"""
-        if not version or version in standing.versions or len(standing.versions) >= _VERSIONS:
+        now, versions = self._clock(), standing.versions
+        for old in [one for one, seen_at in versions.items() if now - seen_at >= FORGET_AFTER and one != version]:
+            del versions[old]
+        known = version in versions
+        if not version or (not known and len(versions) >= _VERSIONS):
             return False
-        standing.versions.append(version)
-        return len(standing.versions) > 1
+        first = not versions
+        versions[version] = now
+        return not known and not first
 
     def _begin(self, probed: ProbeState, standing: _Standing) -> None:
+        """Begin the proof of a node that is due, where the node can be proved and there is a place."""
+        if standing.task is not None or standing.due is None or self._clock() < standing.due:
+            return
         right = probed.claims is not None and probed.verdict.right is not False
-        if standing.task is None and probed.answering and right and probed.told >= 0:
+        if not probed.answering or not right or probed.told < max(0, self._served() - NEAR):
+            return
+        gently = not standing.gated
+        under_way = sum(one.task is not None and one.gently is gently for one in self._standings.values())
+        if under_way < (1 if gently else AT_ONCE):
+            standing.due, standing.gently = None, gently
             standing.task = asyncio.create_task(self._run(probed, standing), name=f"proof of {probed.settings.id}")
 
     async def _run(self, probed: ProbeState, standing: _Standing) -> None:
         try:
-            async with self._gated if standing.gated else self._gentle:
-                standing.due = None
-                standing.proof = await self._prove(probed)
+            standing.proof = await self._prove(probed)
         except Exception as error:  # a bug in a proof must not keep a good node out
             log.exception("a proof failed", network=self._network, node=probed.settings.id)
             standing.proof = Proof(at=0.0, faults=(f"the proof itself failed: {type(error).__name__}",))
         finally:
             standing.task = None
         standing.gated, standing.ended_at = False, self._clock()
+        for node_id, other in self._standings.items():
+            self._begin(self._nodes[node_id], other)
         self._changed()
 
     async def _prove(self, probed: ProbeState) -> Proof:

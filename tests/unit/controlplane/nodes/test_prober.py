@@ -562,6 +562,15 @@ async def test_nodes_join_and_leave_and_weights_change_while_it_runs(world: Worl
     assert world.nodes["d"].closed == 1
 
 
+async def test_of_nodes_that_are_reached_with_another_key_from_now_on_one_alone_is_kept_out(world: World) -> None:
+    prober = await world.start()
+    key = {"headers": {"x-key": "new"}}
+    await prober.adopt(world.settings(each={"a": key, "b": key}))
+    await world.settle()
+    assert world.made == ["a", "b", "c", "a", "b"]
+    assert {node.id for heads in world.told for node in heads.nodes if node.proving} == {"a"}
+
+
 async def test_a_drained_node_is_followed_but_does_not_make_the_head(world: World) -> None:
     world.nodes = {"a": Node(100), "b": Node(130)}
     await world.start(each={"b": {"drain": True, "weight": 9}})
@@ -660,4 +669,21 @@ async def test_a_node_of_the_wrong_chain_is_not_proved() -> None:
         await prober.adopt(NetworkSettings.model_validate({"nodes": listed}))
         await until(lambda: len(told[-1].nodes) == 2 and told[-1].nodes[1].chain_ok is False)
         assert new.counts.asked("eth_getBalance") == 0
+        await prober.stop()
+
+
+async def test_a_node_that_syncs_is_proved_once_it_is_near_the_served_head() -> None:
+    told: list[NetworkHeads] = []
+    async with harmony_nodes(2, head=200) as (old, new):
+        new.knobs.lag = 195
+        listed = [{"id": node.name, "url": node.url} for node in (old, new)]
+        prober = Prober("net", NetworkSettings.model_validate({"nodes": listed[:1]}), publish=told.append)
+        await prober.start()
+        await until(lambda: told and told[-1].served.head == 200)
+        await prober.adopt(NetworkSettings.model_validate({"nodes": listed}))
+        await until(lambda: len(told[-1].nodes) == 2 and told[-1].nodes[1].head == 5)
+        assert told[-1].nodes[1].proving
+        new.knobs.lag = 0
+        await until(lambda: told[-1].nodes[1].proof is not None)
+        assert told[-1].nodes[1].proof.head == 200
         await prober.stop()

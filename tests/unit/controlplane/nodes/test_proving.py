@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,7 +12,14 @@ from structlog.testing import capture_logs
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode
-from rpcaccel.controlplane.nodes.proving import ABSENCE, BETWEEN, START_AFTER, Proving
+from rpcaccel.controlplane.nodes.proving import (
+    ABSENCE,
+    BETWEEN,
+    FORGET_AFTER,
+    NEAR,
+    START_AFTER,
+    Proving,
+)
 from rpcaccel.controlplane.nodes.shadow_calls import Allowance
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity
 from rpcaccel.core.heads.probe_schedule import BlockRhythm, ProbeSchedule
@@ -41,9 +49,17 @@ class World:
         self.asked_alone: dict[str, bool] = {}
         self.spent: dict[str, int] = {}
         self.wanted = True
+        self.served = -1
         self.proving = Proving(
-            "net", self.nodes, lambda: self, self._changed, self.clock.now, self, lambda: self.wanted  # type: ignore[arg-type, return-value]
-        )  # fmt: skip
+            "net",
+            self.nodes,
+            lambda: self,  # type: ignore[arg-type, return-value]
+            self._changed,
+            self.clock.now,
+            self,
+            lambda: self.wanted,
+            lambda: self.served,
+        )
 
     def _changed(self) -> None:
         self.changes += 1
@@ -64,11 +80,11 @@ class World:
     def spend(self, network: str, node: str, calls: int) -> None:
         self.spent[node] = self.spent.get(node, 0) + calls
 
-    def add(self, name: str, **more: object) -> ProbeState:
+    def add(self, name: str, *, again: bool = False, **more: object) -> ProbeState:
         settings = NodeSettings.model_validate({"id": name, "url": "http://127.0.0.1:1", **more})
         made = ProbeState(settings, Asker(), ProbeSchedule(BlockRhythm(2.0), self.clock.now()))  # type: ignore[arg-type]
         self.nodes[name] = made
-        self.proving.joined(name)
+        self.proving.joined(name, again=again)
         return made
 
     def probed(self, name: str, version: str = "v1", head: int = 100) -> None:
@@ -83,9 +99,40 @@ class World:
         for _ in range(5):
             await asyncio.sleep(0)
 
-    async def end(self, name: str) -> Proof:
+    async def passes(self, seconds: float) -> None:
+        """Time passes in which every node answers its probes."""
+        while seconds > 0:
+            self.clock.advance(min(seconds, BETWEEN))
+            seconds -= BETWEEN
+            for name, node in self.nodes.items():
+                self.probed(name, node.claims.version if node.claims else "v1")
+        await self.turn()
+
+    def restarted(self, name: str, version: str) -> None:
+        """A node was away for one probe, and is back with a version."""
+        self.nodes[name].fail("no connection")
+        self.probed(name, version)
+
+    async def prove_all(self) -> None:
+        """The proofs of all nodes that are due begin and end."""
+        self.clock.advance(START_AFTER)
+        for name, node in self.nodes.items():
+            self.probed(name, node.claims.version if node.claims else "v1")
+        await self.turn()
+        while self.under_way:
+            await self.end(next(iter(self.under_way)))
+
+    async def proved(self, *names: str) -> None:
+        """Nodes that were there at the start, and were proved more than ten minutes ago."""
+        await self.serving(*names)
+        await self.prove_all()
+        self.clock.advance(BETWEEN)
+        for name in names:
+            self.probed(name)
+
+    async def end(self, name: str, **found: Any) -> Proof:
         """The proof that is under way ends."""
-        proof = Proof(at=self.clock.now(), head=100)
+        proof = Proof(at=self.clock.now(), head=100, **found)
         self.under_way.pop(name).set_result(proof)
         await self.turn()
         return proof
@@ -189,33 +236,125 @@ async def test_a_node_that_is_back_after_a_long_absence_is_proved_first(world: W
     assert not world.proving.keeps_out("b")
 
 
-async def test_another_version_is_proved_first_and_one_seen_before_is_none(world: World) -> None:
-    await world.serving("a", "b")
-    world.probed("b", version="v2")
+async def test_a_node_that_is_back_with_another_version_is_proved_first(world: World) -> None:
+    await world.proved("a", "b")
+    world.restarted("b", version="v2")
     assert world.proving.keeps_out("b")
     await world.turn()
     await world.end("b")
+    assert not world.proving.keeps_out("b")
     world.clock.advance(BETWEEN)
     world.probed("a")
     for version in ("v1", "v2", "v1"):
-        world.probed("b", version=version)
+        world.restarted("b", version=version)
     assert not world.proving.keeps_out("b"), "two machines stand behind its address"
 
 
-async def test_a_version_that_changes_all_the_time_keeps_a_node_out_once_in_ten_minutes_and_then_never(
+async def test_another_version_of_a_node_that_was_not_away_is_another_machine_and_keeps_nothing_out(
     world: World,
 ) -> None:
     await world.serving("a", "b")
-    outs = 0
-    for number in range(40):
+    world.clock.advance(5)
+    world.restarted("b", version="v2")
+    assert not world.proving.keeps_out("b"), "it has not been proved at all"
+    await world.prove_all()
+    world.clock.advance(BETWEEN)
+    world.probed("a")
+    world.probed("b", version="v3")
+    await world.turn()
+    assert not world.proving.keeps_out("b")
+    assert list(world.under_way) == ["b"], "it is proved while it serves"
+
+
+async def test_a_version_that_changes_all_the_time_costs_a_few_proofs_a_day(world: World) -> None:
+    await world.proved("a", "b")
+    proofs = 0
+    for minute in range(2 * 24 * 60):
         world.clock.advance(60)
         world.probed("a")
-        world.probed("b", version=f"up {number} minutes")
-        outs += world.proving.keeps_out("b")
+        world.restarted("b", version=f"up {minute} minutes")
         await world.turn()
+        proofs += len(world.under_way)
         for name in list(world.under_way):
             await world.end(name)
-    assert 1 <= outs <= 2
+    assert 1 <= proofs <= 8
+
+
+async def test_every_upgrade_of_a_long_life_is_seen(world: World) -> None:
+    await world.proved("a", "b")
+    for upgrade in range(20):
+        await world.passes(FORGET_AFTER)
+        world.restarted("b", version=f"v{upgrade + 2}")
+        assert world.proving.keeps_out("b")
+        await world.turn()
+        await world.end("b")
+
+
+async def test_of_nodes_that_served_one_alone_is_kept_out_at_a_time(world: World) -> None:
+    await world.proved("a", "b", "c")
+    for name in ("a", "b"):
+        world.restarted(name, version="v2")
+    await world.turn()
+    assert [name for name in world.nodes if world.proving.keeps_out(name)] == ["a"]
+    assert sorted(world.under_way) == ["a", "b"], "the other one is proved while it serves"
+
+
+async def test_of_nodes_that_are_reached_in_another_way_one_alone_is_kept_out(world: World) -> None:
+    await world.proved("a", "b", "c")
+    for name in ("a", "b"):
+        world.proving.left(name)
+        world.add(name, again=True)
+    assert [name for name in world.nodes if world.proving.keeps_out(name)] == ["a"]
+
+
+async def test_a_node_is_not_kept_out_for_one_of_a_higher_tier(world: World) -> None:
+    world.add("backup", tier=1)
+    world.probed("backup")
+    world.proving.start()
+    world.add("own")
+    world.add("spare", tier=1)
+    assert not world.proving.keeps_out("own")
+    assert world.proving.keeps_out("spare")
+    world.probed("own")
+    await world.turn()
+    assert list(world.under_way) == ["own"], "it is proved while it serves"
+
+
+async def test_a_node_that_syncs_is_proved_once_it_is_near_the_served_head(world: World) -> None:
+    await world.serving("a")
+    world.served = 1000
+    world.add("b")
+    world.probed("b", head=1000 - NEAR - 1)
+    await world.turn()
+    assert not world.under_way
+    world.probed("b", head=1000 - NEAR)
+    await world.turn()
+    assert list(world.under_way) == ["b"]
+
+
+async def test_a_node_that_is_to_be_kept_out_does_not_wait_behind_those_that_serve(world: World) -> None:
+    await world.proved("a", "b", "c")
+    for name in ("a", "b"):
+        world.proving.prove_now(name)
+    await world.turn()
+    assert list(world.under_way) == ["a"]
+    world.proving.prove_now("c")
+    world.restarted("c", version="v2")
+    await world.turn()
+    assert list(world.under_way) == ["a", "c"]
+    await world.end("a")
+    assert list(world.under_way) == ["c", "b"]
+
+
+async def test_a_proof_by_hand_while_one_is_under_way_asks_for_no_second_one(world: World) -> None:
+    await world.serving("a")
+    world.proving.prove_now("a")
+    await world.turn()
+    assert world.proving.prove_now("a")
+    await world.end("a")
+    world.probed("a")
+    await world.turn()
+    assert not world.under_way
 
 
 async def test_a_node_is_proved_again_by_hand_while_it_serves(world: World) -> None:
