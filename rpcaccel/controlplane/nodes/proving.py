@@ -2,7 +2,7 @@
 
 A node that joins at run time is proved before its weight counts, and so is one that comes back after a long absence or
 with another version of its software. The nodes that are there at the start serve at once, and are proved later, one
-after the other.
+after the other. What a proof found to be missing, or could not find out, is looked for again.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ BETWEEN = 600.0
 """Seconds between two proofs of a node at the least, unless it joins, was away, or is proved by hand."""
 AT_ONCE = 4
 """Nodes of a network that are proved at once while they wait for their first calls."""
+RENEW_AFTER = 86_400.0
+"""Seconds after which a node is proved again whose proof bounds it: it may have got what it lacked."""
+RETRY_AFTER = 3600.0
+"""Seconds after which a node is proved again of which something was not found out, the first time; then RENEW_AFTER."""
 NEAR = 64
 """Blocks by which the head of a node may be below the served head when it is proved: less than nodes that prune keep.
 One that syncs has the state of all of its few blocks."""
@@ -229,6 +233,7 @@ class Proving:
             standing.task = asyncio.create_task(self._run(probed, standing), name=f"proof of {probed.settings.id}")
 
     async def _run(self, probed: ProbeState, standing: _Standing) -> None:
+        before = standing.proof
         try:
             standing.proof = await self._prove(probed)
         except Exception as error:  # a bug in a proof must not keep a good node out
@@ -237,6 +242,8 @@ class Proving:
         finally:
             standing.task = None
         standing.gated, standing.ended_at = False, self._clock()
+        if standing.due is None and (wait := _lasts(standing.proof, before)) is not None:
+            standing.due = standing.ended_at + wait
         for node_id, other in self._standings.items():
             self._begin(self._nodes[node_id], other)
         self._changed()
@@ -265,3 +272,11 @@ class Proving:
             Peer(one.settings.id, one.asker, one.told, self._purse.allowance(self._network, one.settings, alone=False))
             for one in others
         ]
+
+
+def _lasts(proof: Proof, before: Proof | None) -> float | None:
+    """Seconds after which a node with this proof, and that one before, is proved again; None where nothing is to be
+    gained."""
+    if proof.faults and (before is None or not before.faults):
+        return RETRY_AFTER
+    return RENEW_AFTER if proof.faults or proof.bounds else None

@@ -82,6 +82,14 @@ class Proof(Struct, frozen=True, kw_only=True):
         return None if self.state_from is None else self.state_from == 0
 
     @property
+    def bounds(self) -> bool:
+        """Does the proof keep calls from the node?"""
+        limited = self.range_most is not None or self.batch_most is not None
+        return (
+            bool(self.state_from or self.logs_from) or limited or self.traces is False or False in self.roles.values()
+        )
+
+    @property
     def shown(self) -> dict[str, bool]:
         """Whether the node has a role, `archive` among them where that is known."""
         return self.roles if self.archive is None else {**self.roles, "archive": self.archive}

@@ -17,6 +17,8 @@ from rpcaccel.controlplane.nodes.proving import (
     BETWEEN,
     FORGET_AFTER,
     NEAR,
+    RENEW_AFTER,
+    RETRY_AFTER,
     START_AFTER,
     Proving,
 )
@@ -330,6 +332,30 @@ async def test_a_node_that_syncs_is_proved_once_it_is_near_the_served_head(world
     world.probed("b", head=1000 - NEAR)
     await world.turn()
     assert list(world.under_way) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("found", "after"),
+    [
+        ({"state_from": 0, "logs_from": 0}, None),
+        ({"state_from": 50}, RENEW_AFTER),
+        ({"range_most": 10, "range_tried": 90}, RENEW_AFTER),
+        ({"faults": ("not found out",)}, RETRY_AFTER),
+    ],
+)
+async def test_what_bounds_a_node_or_was_not_found_out_is_looked_for_again(
+    world: World, found: dict[str, Any], after: float | None
+) -> None:
+    await world.serving("a")
+    await world.passes(START_AFTER)
+    for wait in (after, RENEW_AFTER):
+        await world.end("a", **found)
+        await world.passes((wait or RENEW_AFTER) - 1)
+        assert not world.under_way
+        await world.passes(1)
+        assert list(world.under_way) == (["a"] if after else [])
+        if after is None:
+            break
 
 
 async def test_a_node_that_is_to_be_kept_out_does_not_wait_behind_those_that_serve(world: World) -> None:
