@@ -12,7 +12,8 @@ from rpcaccel.cli.probe import Finding
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.config.resilience import ahead_of
 from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode, Prover
-from rpcaccel.controlplane.nodes.proving import AT_ONCE, Unlimited
+from rpcaccel.controlplane.nodes.proving import AT_ONCE
+from rpcaccel.controlplane.nodes.shadow_calls import Account, allowed
 from rpcaccel.core.heads.proof import Proof
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
@@ -26,8 +27,9 @@ COLUMNS = (
 
 
 async def prove_network(network: NetworkSettings, findings: Sequence[Finding]) -> dict[str, Proof]:
-    """The proofs of the nodes of a network, by id; of those alone that a probe found right."""
-    chain, purse = chains.load(network.chain), Unlimited()
+    """The proofs of the nodes of a network, by id; of those alone that a probe found right. What all proofs together
+    ask of a node is within its quota as what one proof may ask."""
+    chain = chains.load(network.chain)
     prover = Prover(chain, ahead_of(chain.errors, network.error_rules))
     heads = {finding.node: finding for finding in findings if not finding.trouble}
     async with AsyncExitStack() as closing:
@@ -36,12 +38,13 @@ async def prove_network(network: NetworkSettings, findings: Sequence[Finding]) -
             if node.id in heads:
                 client = HttpNodeClient(node)
                 closing.push_async_callback(client.close)
-                peers[node.id] = Peer(node.id, client, heads[node.id].head, purse.allowance("", node, alone=True))
+                account = Account(allowed(node.quota, alone=True))
+                peers[node.id] = Peer(node.id, client, heads[node.id].head, account)
         places = asyncio.Semaphore(AT_ONCE)
 
         async def prove(one: Peer) -> Proof:
             others = [peer for peer in peers.values() if peer is not one]
-            node = ProvedNode(one.id, one.asker, one.head, heads[one.id].version, one.allowance)
+            node = ProvedNode(one.id, one.asker, one.head, heads[one.id].version, one.account)
             async with places:
                 return await prover.prove(node, others)
 

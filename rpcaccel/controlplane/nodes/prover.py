@@ -11,11 +11,11 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from statistics import median
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rpcaccel.chains import Chain, Probe
 from rpcaccel.controlplane.nodes.probes import Asker
-from rpcaccel.controlplane.nodes.shadow_calls import Allowance, ShadowCalls, ShadowReply
+from rpcaccel.controlplane.nodes.shadow_calls import Account, ShadowCalls, ShadowReply
 from rpcaccel.core.agreement.equality import NOT_COMPARED, difference
 from rpcaccel.core.heads.bound_search import BoundSearch, Reach
 from rpcaccel.core.heads.proof import LONGEST_FAULT, PeerAgreement, Proof
@@ -52,7 +52,7 @@ class Peer(Struct, frozen=True):
     asker: Asker
     head: int
     """The last block that it may be asked about."""
-    allowance: Allowance = Allowance()
+    account: Account = field(default_factory=Account)
 
 
 class ProvedNode(Struct, frozen=True):
@@ -62,7 +62,7 @@ class ProvedNode(Struct, frozen=True):
     asker: Asker
     head: int
     version: str = ""
-    allowance: Allowance = Allowance()
+    account: Account = field(default_factory=Account)
 
 
 class Prover:
@@ -95,9 +95,10 @@ class Prover:
         return f"<Prover {self._chain.name}>"
 
     async def prove(
-        self, node: ProvedNode, peers: Sequence[Peer] = (), *, spent: Callable[[str, int], None] = lambda *_: None
+        self, node: ProvedNode, peers: Sequence[Peer] = (), *, spent: Callable[[str, float], None] = lambda *_: None
     ) -> Proof:
-        """The proof of a node. `spent` is called with the id of each node that was asked, and the number of calls."""
+        """The proof of a node. `spent` is called with the id of each node that was asked, and the number of calls, as
+        its quota counts them."""
         began = self._clock()
         calls = self._calls(node, began)
         others = [(peer, self._calls(peer, began)) for peer in peers[:_REFERENCES]]
@@ -105,9 +106,9 @@ class Prover:
         try:
             await asyncio.gather(trial.depths(), trial.logs_and_range(), trial.others())
         finally:
-            spent(node.id, calls.sent)
+            spent(node.id, calls.cost)
             for peer, asked in others:
-                spent(peer.id, asked.sent)
+                spent(peer.id, asked.cost)
         return Proof(
             at=self._wall(),
             seconds=self._clock() - began,
@@ -128,15 +129,15 @@ class Prover:
         )
 
     def _calls(self, node: ProvedNode | Peer, began: float) -> ShadowCalls:
-        allowance = node.allowance
         return ShadowCalls(
             node.asker,
             self._errors,
-            allowance,
+            node.account,
             ends=began + TIME_LIMIT,
             patience=self._patience,
             clock=self._clock,
             sleep=self._sleep,
+            heavy=lambda method: self._chain.rules.get(method).heavy,
         )
 
 

@@ -17,7 +17,7 @@ import structlog
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode, Prover
-from rpcaccel.controlplane.nodes.shadow_calls import Allowance, paced
+from rpcaccel.controlplane.nodes.shadow_calls import Account, Allowance, allowed
 from rpcaccel.core.heads.proof import Proof
 
 START_AFTER = 60.0
@@ -50,8 +50,8 @@ class Purse(Protocol):
         """What a node may be asked for one proof. `alone`: does it get no calls of clients meanwhile?"""
         ...
 
-    def spend(self, network: str, node: str, calls: int) -> None:
-        """Count calls that a node was asked."""
+    def spend(self, network: str, node: str, calls: float) -> None:
+        """Count calls that a node was asked, a heavy one as its quota does."""
         ...
 
 
@@ -59,10 +59,10 @@ class Unlimited:
     """The purse where nobody counts quotas."""
 
     def allowance(self, network: str, node: NodeSettings, *, alone: bool) -> Allowance:  # noqa: ARG002 -- the port's
-        """A part of the calls a second that the settings allow."""
-        return Allowance(second=paced(node.quota.second, alone=alone))
+        """A part of what the settings allow."""
+        return allowed(node.quota, alone=alone)
 
-    def spend(self, network: str, node: str, calls: int) -> None:
+    def spend(self, network: str, node: str, calls: float) -> None:
         """Count nothing."""
 
 
@@ -255,7 +255,7 @@ class Proving:
             probed.asker,
             head=probed.told,
             version="" if claims is None else claims.version,
-            allowance=self._purse.allowance(self._network, settings, alone=self.keeps_out(settings.id)),
+            account=Account(self._purse.allowance(self._network, settings, alone=self.keeps_out(settings.id))),
         )
         spent = lambda node_id, calls: self._purse.spend(self._network, node_id, calls)  # noqa: E731
         return await self._prover().prove(node, self._peers(settings.id), spent=spent)
@@ -268,8 +268,9 @@ class Proving:
             if other != node_id and one.answering and one.counts and not self.keeps_out(other)
         ]
         others.sort(key=lambda one: (bool(one.settings.quota.day or one.settings.quota.month), -one.settings.weight))
+        purse, network = self._purse, self._network
         return [
-            Peer(one.settings.id, one.asker, one.told, self._purse.allowance(self._network, one.settings, alone=False))
+            Peer(one.settings.id, one.asker, one.told, Account(purse.allowance(network, one.settings, alone=False)))
             for one in others
         ]
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.config.model import NodeSettings, Settings
-from rpcaccel.controlplane.nodes.shadow_calls import Allowance, paced
+from rpcaccel.controlplane.nodes.shadow_calls import Allowance, allowed
 from rpcaccel.controlplane.settings.state_file import write_whole
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
@@ -32,8 +32,6 @@ LOOK_EVERY = 1.0
 """Seconds between two looks at what the workers report."""
 SAVE_EVERY = 5.0
 """Seconds between two writes at the least, which is what a power cut costs of the count."""
-_SHARE_OF_PROOFS = 100
-"""A proof may use one in so many calls of a day or a month."""
 _LEAST = 1e-6
 """Differences below this are rounding errors of sums."""
 CANNOT = "cannot be written"
@@ -202,13 +200,12 @@ class Quotas:
         """
         reports = [report for _, report in self._reports()]
         told = [one for report in reports for one in report.nodes if (one.network, one.id) == (network, node.id)]
-        most = Allowance().calls
-        for use in self.of(network, node, told):
-            most = min(most, int(use.limit / _SHARE_OF_PROOFS), int(max(0.0, use.limit - use.used)))
-        return Allowance(calls=most, second=paced(node.quota.second, alone=alone))
+        most = allowed(node.quota, alone=alone)
+        left = [max(0.0, use.limit - use.used) for use in self.of(network, node, told)]
+        return replace(most, cost=min([most.cost, *left]))
 
-    def spend(self, network: str, node: str, calls: int) -> None:
-        """Count calls of a proof, which no worker counts."""
+    def spend(self, network: str, node: str, calls: float) -> None:
+        """Count calls of a proof, which no worker counts: a heavy one as the quota does."""
         settings = self._settings().networks.get(network)
         limits = [_limits(one) for one in settings.nodes if one.id == node] if settings is not None else []
         for window, limit in limits[0] if limits else ():

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from rpcaccel.config.resilience import QuotaSettings
 from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.error_rules import ErrorTable, classify
@@ -41,6 +42,8 @@ TRIES = 4
 """Times that one call is sent, while its failure is transient."""
 _FIRST_PAUSE = 0.25
 """Seconds after a transient failure in which the node gets no shadow call: doubled with each, or what it asks for."""
+_SHARE_OF_PROOFS = 100
+"""A proof may use one in so many calls of a day or a month."""
 _SHOWN = 120
 """Characters of a node's message that are shown."""
 
@@ -92,15 +95,38 @@ class Allowance(Struct, frozen=True):
     calls: int = 200
     """The most calls. Those of a batch count one by one."""
     second: float = 0.0
-    """The most calls a second; 0: no limit."""
+    """The most calls a second, as the node's quota counts them; 0: no limit."""
+    cost: float = math.inf
+    """The most calls, as the node's quota counts them."""
+    heavy: float = 1.0
+    """What a call of a heavy method counts as in the quota."""
 
 
-def paced(second: float, *, alone: bool) -> float:
-    """The calls a second of a proof, of the calls a second that a node may be asked; 0: no limit.
+class Account:
+    """What shadow calls may use of one node and have used, whichever proofs they belong to. Times are those of the
+    clock."""
+
+    __slots__ = ("allowance", "cost", "free_at")
+
+    def __init__(self, allowance: Allowance | None = None) -> None:
+        self.allowance = allowance or Allowance()
+        self.cost = 0.0
+        """Calls, as the node's quota counts them."""
+        self.free_at = -math.inf
+        """The time from which the next call may be sent."""
+
+    def __repr__(self) -> str:
+        return f"<Account {self.cost} of {self.allowance.cost}>"
+
+
+def allowed(quota: QuotaSettings, *, alone: bool) -> Allowance:
+    """What one proof may use of a node with this quota: half of its calls a second or a tenth, and a hundredth of its
+    day and month.
 
     `alone`: does the node get no other calls meanwhile, but for probes?
     """
-    return second / (2 if alone else 10)
+    cost = min((limit for limit in (quota.day, quota.month) if limit), default=math.inf) / _SHARE_OF_PROOFS
+    return Allowance(second=quota.second / (2 if alone else 10), cost=cost, heavy=quota.heavy)
 
 
 class ShadowCalls:
@@ -110,51 +136,57 @@ class ShadowCalls:
         self,
         asker: Asker,
         errors: ErrorTable,
-        allowance: Allowance,
+        account: Account,
         *,
         ends: float,
         patience: float,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
+        heavy: Callable[[str], bool],
     ) -> None:
         """
         Args:
             errors: the meaning of the errors of nodes.
+            account: what may be used of the node; other proofs may use it at the same time.
             ends: the time (of `clock`, seconds) after which no call is begun; one under way may end `patience` later.
             patience: seconds that one call may take.
+            heavy: does a method count as heavy in quotas?
         """
         self.sent = 0
         """Calls that the node was sent."""
+        self.cost = 0.0
+        """These calls, as the node's quota counts them."""
         self.latencies: dict[str, list[float]] = {}
         """Seconds of the calls that were answered well, by method."""
         self._asker = asker
         self._errors = errors
-        self._allowance = allowance
         self._ends = ends
         self._patience = patience
         self._clock = clock
         self._sleep = sleep
-        self._free_at = clock()
-        """The time from which the next call may be sent."""
+        self._account = account
+        self._heavy = heavy
 
     def __repr__(self) -> str:
-        return f"<ShadowCalls {self.sent} of {self._allowance.calls}>"
+        return f"<ShadowCalls {self.sent} of {self._account.allowance.calls}>"
 
     @property
     def over(self) -> bool:
         """Is no time or no call left?"""
-        return self.sent >= self._allowance.calls or max(self._clock(), self._free_at) >= self._ends
+        account = self._account
+        used_up = self.sent >= account.allowance.calls or account.cost >= account.allowance.cost
+        return used_up or max(self._clock(), account.free_at) >= self._ends
 
     @property
     def longest_batch(self) -> float:
-        """The most calls that may be sent at once."""
-        return self._allowance.second or math.inf
+        """The most calls of a light method that may be sent at once."""
+        return self._account.allowance.second or math.inf
 
     async def ask(self, method: str, params: str) -> ShadowReply | None:
         """The end of one call, sent again while its failure is transient; None when no time or no call is left."""
         reply = None
         for attempt in range(TRIES):
-            if not await self._may_send(1):
+            if not await self._may_send(method, 1):
                 return reply
             reply = self._read(await self._asker.send(method, params.encode(), timeout=self._patience))
             if not reply.transient:
@@ -169,7 +201,7 @@ class ShadowCalls:
         sent."""
         replies = None
         for attempt in range(TRIES):
-            if not isinstance(self._asker, BatchAsker) or not await self._may_send(count):
+            if not isinstance(self._asker, BatchAsker) or not await self._may_send(method, count):
                 return replies
             done: asyncio.Future[Sequence[Answer | Failure]] = asyncio.get_running_loop().create_future()
             calls = [ShadowCall(method, params.encode())] * count
@@ -181,23 +213,30 @@ class ShadowCalls:
             self._pause(worst, attempt)
         return replies
 
-    async def _may_send(self, count: int) -> bool:
+    async def _may_send(self, method: str, count: int) -> bool:
         """Wait until the calls may be sent, and count them; False when no time or no call is left."""
-        if self.sent + count > self._allowance.calls:
+        account, allowance = self._account, self._account.allowance
+        cost = count * (allowance.heavy if self._heavy(method) else 1.0)
+        if self.sent + count > allowance.calls or account.cost + cost > allowance.cost:
             return False
-        self.sent += count
-        while (now := self._clock()) < self._free_at < self._ends:
-            await self._sleep(self._free_at - now)
-        if max(now, self._free_at) >= self._ends:
-            self.sent -= count
+        self._count(count, cost)
+        while (now := self._clock()) < account.free_at < self._ends:
+            await self._sleep(account.free_at - now)
+        if max(now, account.free_at) >= self._ends:
+            self._count(-count, -cost)
             return False
-        self._free_at = now + (count / self._allowance.second if self._allowance.second else 0.0)
+        account.free_at = now + (cost / allowance.second if allowance.second else 0.0)
         return True
+
+    def _count(self, calls: int, cost: float) -> None:
+        self.sent += calls
+        self.cost += cost
+        self._account.cost += cost
 
     def _pause(self, reply: ShadowReply, attempt: int) -> None:
         """Leave the node alone for a while, as it asks; for good when it asks for more than the time that is left."""
         asked = reply.retry_after if reply.retry_after is not None else _FIRST_PAUSE * 2.0**attempt
-        self._free_at = max(self._free_at, self._clock() + asked)
+        self._account.free_at = max(self._account.free_at, self._clock() + asked)
 
     def _read(self, answer: Answer | Failure) -> ShadowReply:
         if isinstance(answer, Failure):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 from rpcaccel.cli.check import cells, split
 from rpcaccel.cli.main import run
-from rpcaccel.cli.probe import Finding
+from rpcaccel.cli.probe import Finding, probe_network
+from rpcaccel.cli.proofs import prove_network
+from rpcaccel.config.model import NetworkSettings
 from rpcaccel.simnode.server.factories import ethereum_chain, ethereum_nodes, harmony_chain, harmony_nodes, running
 from rpcaccel.simnode.server.sim_server import SimNode
 
@@ -195,3 +198,19 @@ async def test_a_deep_check_names_what_it_did_not_find_out_and_what_differs(
     assert "ethereum/node-0: from which block on it has state was not found out" in shown.replace("\n", " ")
     assert "ethereum/node-0: it differs from other nodes: eth_getBlockByNumber at block " in shown.replace("\n", " ")
     assert "unknown" in shown
+
+
+async def test_what_all_proofs_of_a_deep_check_ask_of_a_node_is_within_its_quota() -> None:
+    """Each node is proved, and asked what to compare the others with."""
+    quota = {"day": 8000, "second": 60}
+    async with ethereum_nodes(4, head=3000) as nodes:
+        listed = [{"id": node.name, "url": node.url, "quota": quota} for node in nodes]
+        network = NetworkSettings.model_validate({"chain": "ethereum", "nodes": listed})
+        findings = await probe_network("e", network)
+        before = [node.counts.calls for node in nodes]
+        began = time.monotonic()
+        await prove_network(network, findings)
+        took = time.monotonic() - began
+        calls = [node.counts.calls - probes for node, probes in zip(nodes, before, strict=True)]
+    assert 60 < max(calls) <= 80
+    assert max(calls) - 16 <= took * 30, "but for its longest batch"

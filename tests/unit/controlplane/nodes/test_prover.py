@@ -13,7 +13,7 @@ import pytest
 from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.prover import TIME_LIMIT, Peer, ProvedNode, Prover
-from rpcaccel.controlplane.nodes.shadow_calls import Allowance, ShadowCall
+from rpcaccel.controlplane.nodes.shadow_calls import Account, Allowance, ShadowCall
 from rpcaccel.core.heads.proof import LONGEST_FAULT, Proof
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -38,7 +38,7 @@ async def proved(chain: str, nodes: list[SimNode], allowance: Allowance = WHOLE,
         found = chains.load(chain)
         head = nodes[0].head
         peers = [Peer(node.name, client, head) for node, client in zip(nodes[1:], clients[1:], strict=True)]
-        candidate = ProvedNode(nodes[0].name, clients[0], head, "sim/1", allowance)
+        candidate = ProvedNode(nodes[0].name, clients[0], head, "sim/1", Account(allowance))
         return await Prover(found, found.errors, patience=2.0).prove(candidate, peers, **more)
 
 
@@ -118,6 +118,16 @@ async def test_no_more_calls_are_made_than_are_allowed() -> None:
         assert nodes[0].counts.calls == proof.calls == spent["node-0"] == 12
         assert nodes[1].counts.calls == spent["node-1"] <= 60
     assert proof.batch_tried is None
+
+
+async def test_heavy_calls_count_as_the_quota_has_it() -> None:
+    spent: dict[str, float] = {}
+    async with ethereum_nodes(1, head=HEAD) as nodes:
+        proof = await proved("ethereum", nodes, Allowance(cost=300, heavy=75), spent=spent.__setitem__)
+        logs = nodes[0].counts.asked("eth_getLogs") + nodes[0].counts.asked("debug_traceTransaction")
+        assert 1 <= logs <= 4
+        assert spent["node-0"] == proof.calls - logs + 75 * logs <= 300
+    assert (proof.state_from, proof.logs_from) == (0, None)
 
 
 async def test_calls_a_second_are_kept_and_no_batch_is_longer() -> None:

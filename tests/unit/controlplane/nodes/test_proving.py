@@ -70,8 +70,8 @@ class World:
         """Stands in the place of a Prover."""
         self.under_way[node.id] = asyncio.get_running_loop().create_future()
         self.peers[node.id] = [peer.id for peer in peers]
-        assert all(peer.allowance == Allowance(second=2.0) for peer in peers)
-        self.asked_alone[node.id] = node.allowance.second == 1.0
+        assert all(peer.account.allowance == Allowance(second=2.0) for peer in peers)
+        self.asked_alone[node.id] = node.account.allowance.second == 1.0
         spent(node.id, 7)
         return await self.under_way[node.id]
 

@@ -278,19 +278,21 @@ def test_a_proof_may_use_a_hundredth_of_a_quota_and_what_is_left_of_it() -> None
     world.settings = Settings.model_validate(
         {
             "networks": {
-                "n": {"nodes": [{"id": "a", "url": "http://a.example", "quota": {"day": 5000, "second": 20}}]},
+                "n": {
+                    "nodes": [{"id": "a", "url": "http://a.example", "quota": {"day": 5000, "second": 20, "heavy": 7}}]
+                },
                 "other": {"nodes": ["http://b.example,id=b"]},
             }
         }
     )
     node, free = world.settings.networks["n"].nodes[0], world.settings.networks["other"].nodes[0]
-    assert world.quotas.allowance("n", node, alone=True) == Allowance(calls=50, second=10)
+    assert world.quotas.allowance("n", node, alone=True) == Allowance(cost=50, second=10, heavy=7)
     assert world.quotas.allowance("n", node, alone=False).second == 2
     assert world.quotas.allowance("other", free, alone=False) == Allowance()
     world.quotas.spend("n", "a", 4970)
-    assert world.quotas.allowance("n", node, alone=True).calls == 30
+    assert world.quotas.allowance("n", node, alone=True).cost == 30
     world.quotas.spend("n", "a", 100)
-    assert world.quotas.allowance("n", node, alone=True).calls == 0
+    assert world.quotas.allowance("n", node, alone=True).cost == 0
     world.quotas.spend("n", "gone", 1)
     world.quotas.spend("other", "b", 1)
     assert [(one.node, one.used) for one in world.quotas.brought()] == [("a", 5070)]
