@@ -55,6 +55,7 @@ def differed(cases: list[dict[str, Any]]) -> Iterator[str]:
 
 def apply(admin: str, *, yes: bool, as_json: bool) -> int:
     """Apply the suggested weights of each network that has some, after asking. Raises RemoteError."""
+    revision = admin_client.ask(admin, "GET", "/api/v1/settings")["revision"]  # a change made meanwhile is not undone
     found = admin_client.ask(admin, "GET", f"{REPORT}?over=hour")
     done: list[dict[str, Any]] = []
     for network in found["networks"]:
@@ -67,9 +68,9 @@ def apply(admin: str, *, yes: bool, as_json: bool) -> int:
         question = "\n".join([*said(network, nodes), f"Apply these weights to {name}?"])
         if not yes and not admin_client.agreed(question, "nothing is changed"):
             continue
-        revision = admin_client.ask(admin, "GET", "/api/v1/settings")["revision"]
         path = f"/api/v1/networks/{quote(name, safe='')}/weights"
         made = admin_client.ask(admin, "POST", path, json.dumps({"weights": weights}), revision=revision)
+        revision = made["revision"]
         done.append({"network": name, **admin_client.outcome(made)})
         if not as_json:
             admin_client.show_change(made, as_json=False)

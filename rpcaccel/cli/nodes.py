@@ -52,6 +52,8 @@ def nodes(
     """
     if ((apply or yes or over != "hour") and not report) or (yes and not apply):
         raise typer.BadParameter("expected --report beside --over and --apply, and --apply beside --yes")
+    if apply and over != "hour":
+        raise typer.BadParameter("--over: expected hour beside --apply, since weights are suggested by the last hour")
     if report:
         if apply:
             return node_worth.apply(admin, yes=yes, as_json=as_json)

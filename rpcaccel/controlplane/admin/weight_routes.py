@@ -42,7 +42,7 @@ class WeightRoutes:
             raise ProblemError(422, "invalid-question", f"over: found {asked[:40]!r}, expected hour or day")
         # Put together in a thread: calls go on being answered meanwhile.
         cases = list(self._changes.control.cases)
-        found = await asyncio.to_thread(report, self._gathered(), self._history.nodes.total(over), over, cases)
+        found = await asyncio.to_thread(report, self._gathered(), over, cases)
         return json_response(found)
 
     async def apply(self, request: web.Request) -> web.Response:
@@ -57,8 +57,10 @@ class WeightRoutes:
             raise ProblemError(409, "refused", f"no weights are suggested for {network}: {made.why}")
         if unknown := sorted(wanted.keys() - made.weights.keys()):
             raise ProblemError(422, "invalid-question", f"weights: no weight is suggested for {unknown[0][:40]!r}")
-        weights: Mapping[str, int] = wanted or {id: one.value for id, one in made.weights.items()}
-        why = f"suggested by the last hour: {made.why}"
+        values = {id: one.value for id, one in made.weights.items()}
+        weights: Mapping[str, int] = wanted or values
+        by_hand = "by hand, in place of the weights that the last hour suggests"
+        why = f"suggested by the last hour: {made.why}" if weights == values else by_hand
         change = ledger.change(patch_of(network, weights), request[AUTHOR], expected, why=why)
         return await self._changes.changed(change)
 

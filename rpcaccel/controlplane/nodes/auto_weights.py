@@ -1,7 +1,8 @@
 """Applies the suggested weights where `networks.*.weights` is "auto": in bounded steps, each a change like any other.
 
-A step stands in the audit with its reason, and undo takes it back. After somebody has changed or undone weights by
-hand, the network is left alone for a while.
+How long a step is, and which one is taken back, core.nodes.weight_walk says by what was measured since the last one.
+Each stands in the audit with its reason, and undo takes it back. After somebody has changed or undone weights by hand,
+the network is left alone for a while.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import structlog
 
@@ -17,16 +18,13 @@ from rpcaccel.config.errors import dotted
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Ledger, RefusedError
 from rpcaccel.controlplane.stats.worth import Gathered, patch_of
-from rpcaccel.core.nodes.weighing import Suggestion, step
+from rpcaccel.core.nodes.weighing import Suggestion
+from rpcaccel.core.nodes.weight_walk import EARLY, Measured, Walk
 
 LOOK_EVERY = 30.0
 """Seconds between two looks at whether a step is due."""
-STEP_EVERY = 600.0
-"""Seconds between two steps in one network, and the seconds that nodes must have been watched before the first one."""
 REST = 3600.0
 """Seconds for which a network is left alone after its weights were changed or undone by hand."""
-LEAST_GAIN = 0.05
-"""Share of the mean latency that the suggested weights must save."""
 MYSELF = Author("rpcaccel", "weights")
 
 log = structlog.get_logger("rpcaccel.weights")
@@ -47,11 +45,12 @@ class AutoWeights:
         self._gather = gather
         self._wall = wall
         self._every = every
+        self._walks: dict[str, Walk] = {}
         self._ending = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<AutoWeights {', '.join(self._due()) or 'nothing is due'}>"
+        return f"<AutoWeights {', '.join(dict(self._due())) or 'nothing is due'}>"
 
     def start(self) -> None:
         """Look from now on."""
@@ -75,43 +74,46 @@ class AutoWeights:
                     log.exception("the weights were not looked at, and are looked at again")
 
     async def look(self) -> list[Change]:
-        """Make the steps that are due; returns the changes."""
-        if not (due := list(self._due())):
+        """Make the steps that are due, and take back those that made calls slower; returns the changes."""
+        if not (due := dict(self._due())):
             return []
         revision, gathered = self._ledger.revision, self._gather()
-        if gathered.hour.seconds < STEP_EVERY:
-            return []
-        suggestions = await asyncio.to_thread(gathered.suggestions)
+        seen = await asyncio.to_thread(_looked, gathered, due)
         made: list[Change] = []
-        for network in due:
-            suggestion = suggestions.get(network)
-            if suggestion is None or suggestion.gain < LEAST_GAIN or not suggestion.weights:
+        for network, (measured, suggestion) in seen.items():
+            nodes = self._ledger.settings.networks[network].nodes
+            walk = self._walk(network, {node.id: node.weight for node in nodes})
+            tiers = {node.id: node.tier for node in nodes}
+            move = walk.next(tiers, measured, suggestion, gathered.at - due[network])
+            if move is None:
                 continue
             try:
-                change = await self._step(network, suggestion, revision)
+                change = await self._ledger.change(patch_of(network, move.weights), MYSELF, revision, why=move.why)
             except (ChangedMeanwhileError, InvalidSettingsError, RefusedError) as error:
                 log.warning("suggested weights are not applied", network=network, reason=str(error))
                 break
             if change is not None:
+                walk.made(move, measured)
                 made.append(change)
                 revision = change.revision
         return made
 
-    async def _step(self, network: str, suggestion: Suggestion, revision: int) -> Change | None:
-        present = {node.id: node.weight for node in self._ledger.settings.networks[network].nodes}
-        wanted = {id: one.value for id, one in suggestion.weights.items() if present.get(id)}
-        weights = step(present, wanted)
-        why = f"a step towards the suggested weights: {suggestion.why}"
-        return await self._ledger.change(patch_of(network, weights), MYSELF, revision, why=why)
+    def _walk(self, network: str, present: dict[str, int]) -> Walk:
+        """The way of a network; a new one after somebody else changed its weights or nodes."""
+        walk = self._walks.get(network)
+        if walk is None or walk.weights != present:
+            walk = self._walks[network] = Walk(present)
+        return walk
 
-    def _due(self) -> Iterator[str]:
-        """The networks that may be given a step now."""
+    def _due(self) -> Iterator[tuple[str, float]]:
+        """The networks that may be given other weights now, with the time since which theirs are in force."""
         now = self._wall()
         for name, network in self._ledger.settings.networks.items():
-            if network.weights == "auto" and all(
-                now - change.at >= (STEP_EVERY if _automatic(change) else REST) for change in self._weighings(name)
-            ):
-                yield name
+            changes = list(self._weighings(name)) if network.weights == "auto" else []
+            rests = any(now - change.at < REST for change in changes if not _automatic(change))
+            since = max((change.at for change in changes), default=0.0)
+            if network.weights == "auto" and not rests and now - since >= EARLY:
+                yield name, since
 
     def _weighings(self, network: str) -> Iterator[Change]:
         """The changes of the weights of a network that are remembered."""
@@ -121,6 +123,11 @@ class AutoWeights:
             weighs = any(edit.path in paths for edit in change.difference)
             if weighs and change.outcome == "adopted" and change.action != "start":
                 yield change
+
+
+def _looked(gathered: Gathered, due: Mapping[str, float]) -> dict[str, tuple[Measured, Suggestion]]:
+    """What each network did since its weights changed, and the weights that follow from it."""
+    return {name: (gathered.measured(name, since), gathered.suggestion(name, since)) for name, since in due.items()}
 
 
 def _automatic(change: Change) -> bool:

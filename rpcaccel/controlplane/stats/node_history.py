@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
+from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.buckets import Count, NodeKey, NotNegative, Positive
 from rpcaccel.controlplane.stats.snapshot import NodeView
@@ -86,6 +88,25 @@ class NodeSum(Struct, eq=False):
             self.by_method[method] = self.by_method[method].since(histogram)
         self.by_method = {method: one for method, one in self.by_method.items() if any(one.counts)}
         self.lags = [mine - theirs for mine, theirs in zip(self.lags, other.lags, strict=True)]
+
+    @property
+    def nothing(self) -> bool:
+        """Is every count zero?"""
+        numbers = any(getattr(self, name) for name in _NUMBERS)
+        return not (
+            numbers or any(self.failures.values()) or self.by_method or any(self.latency.counts) or any(self.lags)
+        )
+
+    def copied(self) -> NodeSum:
+        """A copy that adding to this one does not change. Counts of histograms are replaced and never written to, so
+        they are shared."""
+        return replace(
+            self,
+            failures=dict(self.failures),
+            latency=copy(self.latency),
+            by_method={method: copy(one) for method, one in self.by_method.items()},
+            lags=self.lags[:],
+        )
 
     def lag(self, q: float) -> int | None:
         """The quantile `q` (0..1) of the blocks that it lacked; None before the first look."""
@@ -172,16 +193,60 @@ class _Range:
         self.seconds -= oldest.seconds
         for key, one in _read(oldest).items():
             self.total[key].remove(one)
-            if not self.total[key].calls and not self.total[key].looks:
+            if self.total[key].nothing:
                 del self.total[key]
-
-    def slices(self) -> list[PastSlice]:
-        """How many calls each node had in each slice, oldest first."""
-        return [PastSlice(one.seconds, one.paces) for one in map(_slice, self._slices)]
 
     def kept(self) -> list[bytes]:
         """The slices, oldest first."""
         return list(self._slices)
+
+
+class PastNodes(Struct, frozen=True, eq=False):
+    """What is known of every node at one moment. It shares nothing with the history, and can be read in a thread."""
+
+    totals: Mapping[Over, PastTotal]
+    """The sums of the full slices of each range."""
+    rest: PastTotal
+    """The day's slice that is not full yet."""
+    kept: Mapping[Over, Sequence[bytes]]
+    began: float
+    """When the open minute began, in seconds since 1970."""
+    seconds: float
+    """The length of the open minute so far."""
+    before: Sequence[NodeCell]
+    cells: Sequence[NodeCell]
+    """The counters at the beginning of the open minute, and now."""
+    lags: Mapping[NodeKey, NodeSum]
+    """The looks of the open minute."""
+
+    def total(self, over: Over) -> PastTotal:
+        """The sums of every node over a range, up to the last snapshot."""
+        found = {key: one.copied() for key, one in self.totals[over].nodes.items()}
+        seconds = self.totals[over].seconds + self.seconds
+        if over == "day":
+            _add(found, self.rest.nodes)
+            seconds += self.rest.seconds
+        _add(found, _minute(self.cells, self.before, self.lags))
+        return PastTotal(seconds, found)
+
+    def since(self, at: float) -> PastTotal:
+        """The sums of every node over the last hour's minutes that began at `at` (seconds since 1970) or later."""
+        found: dict[NodeKey, NodeSum] = {}
+        seconds = 0.0
+        for one in self._slices("hour", at):
+            _add(found, _read(one))
+            seconds += one.seconds
+        if self.began >= at:
+            _add(found, _minute(self.cells, self.before, self.lags))
+            seconds += self.seconds
+        return PastTotal(seconds, found)
+
+    def slices(self, over: Over, at: float = float("-inf")) -> list[PastSlice]:
+        """How many calls each node had in each full slice of a range that began at `at` or later, oldest first."""
+        return [PastSlice(one.seconds, one.paces) for one in self._slices(over, at)]
+
+    def _slices(self, over: Over, at: float) -> Iterator[_KeptSlice]:
+        return (one for one in map(_slice, self.kept[over]) if one.at - one.seconds >= at)
 
 
 class NodeHistory:
@@ -226,41 +291,30 @@ class NodeHistory:
 
     def _close_minute(self) -> None:
         now, at, cells = self._latest
-        passed, seconds = self._minute()
-        content = _encoded(passed, seconds, at)
+        began, before = self._started or (now, cells)
+        content = _encoded(_minute(cells, before, self._lags), now - began, at)
         self._ranges["hour"].push(content)
         _add(self._open, _read(_slice(content)))
-        self._open_seconds += seconds
+        self._open_seconds += now - began
         if self._open_seconds >= self._ranges["day"].every:
             self._ranges["day"].push(_encoded(self._open, self._open_seconds, at))
             self._open, self._open_seconds = {}, 0.0
         self._started, self._lags = (now, cells), {}
 
-    def _minute(self) -> tuple[dict[NodeKey, NodeSum], float]:
-        """What the open minute has so far, and its seconds."""
-        if self._started is None:
-            return {}, 0.0
-        began, before = self._started
-        passed = delta(TallySnapshot(nodes=list(self._latest[2])), TallySnapshot(nodes=list(before)))
-        found: dict[NodeKey, NodeSum] = {}
-        _add(found, {(cell.network, cell.node): _sum_of(cell) for cell in passed.nodes if cell.calls or cell.compared})
-        _add(found, self._lags)
-        return found, self._latest[0] - began
-
-    def total(self, over: Over) -> PastTotal:
-        """The sums of every node over a range, up to the last snapshot."""
-        found: dict[NodeKey, NodeSum] = {}
-        minute, seconds = self._minute()
-        _add(found, self._ranges[over].total)
-        _add(found, minute)
-        if over == "day":
-            _add(found, self._open)
-            seconds += self._open_seconds
-        return PastTotal(self._ranges[over].seconds + seconds, found)
-
-    def slices(self, over: Over) -> list[PastSlice]:
-        """How many calls each node had in each full slice of a range, oldest first."""
-        return self._ranges[over].slices()
+    def past(self) -> PastNodes:
+        """What is known now. It takes few steps: the sums are made where they are asked for."""
+        now, at, cells = self._latest
+        began, before = self._started or (now, cells)
+        return PastNodes(
+            totals={over: PastTotal(one.seconds, _copied(one.total)) for over, one in self._ranges.items()},
+            rest=PastTotal(self._open_seconds, _copied(self._open)),
+            kept={over: one.kept() for over, one in self._ranges.items()},
+            began=at - (now - began),
+            seconds=now - began,
+            before=before,
+            cells=cells,
+            lags=_copied(self._lags),
+        )
 
     def kept(self) -> dict[str, list[bytes]]:
         """The slices of both ranges, oldest first, those of the day with the one that is not full yet."""
@@ -284,6 +338,20 @@ class NodeHistory:
                     ring.push(content)
                     latest = one.at
         return future
+
+
+def _minute(
+    cells: Sequence[NodeCell], before: Sequence[NodeCell], lags: Mapping[NodeKey, NodeSum]
+) -> dict[NodeKey, NodeSum]:
+    """What nodes did between two snapshots, with the looks in that time."""
+    passed = delta(TallySnapshot(nodes=list(cells)), TallySnapshot(nodes=list(before)))
+    found = {(cell.network, cell.node): _sum_of(cell) for cell in passed.nodes}
+    _add(found, lags)
+    return {key: one for key, one in found.items() if not one.nothing}
+
+
+def _copied(nodes: Mapping[NodeKey, NodeSum]) -> dict[NodeKey, NodeSum]:
+    return {key: one.copied() for key, one in nodes.items()}
 
 
 def _sum_of(cell: NodeCell) -> NodeSum:

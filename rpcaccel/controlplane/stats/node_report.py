@@ -161,9 +161,9 @@ class NodesReport(TypedDict):
     cases: Annotated[list[CaseReported], Meta(description="Of disagreement, the newest first.")]
 
 
-def report(gathered: Gathered, past: PastTotal, over: Over, cases: Iterable[Case] = ()) -> NodesReport:
-    """The report over a range, of which `past` is the sum. `cases`: those of disagreement that are kept, the newest
-    first."""
+def report(gathered: Gathered, over: Over, cases: Iterable[Case] = ()) -> NodesReport:
+    """The report over a range. `cases`: those of disagreement that are kept, the newest first."""
+    past = gathered.past.total(over)
     suggestions = gathered.suggestions()
     return {
         "over": over,

@@ -5,7 +5,10 @@ quotas and settings, are handed to core.nodes.weighing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
+import structlog
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel import chains
@@ -13,7 +16,9 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.stats.buckets import NodeKey
 from rpcaccel.controlplane.stats.node_history import NodeHistory, NodeSum, PastSlice, PastTotal
 from rpcaccel.controlplane.stats.snapshot import NodeView
+from rpcaccel.core.nodes.forecast import pool
 from rpcaccel.core.nodes.weighing import NodeFacts, RateLimit, Suggestion, suggest
+from rpcaccel.core.nodes.weight_walk import Measured
 from rpcaccel.core.replies.failure import FailureKind, is_node_fault
 
 SPARE = 0.95
@@ -25,6 +30,15 @@ _UNTOLD = frozenset({FailureKind.RATE_LIMITED.value, FailureKind.UNKNOWN.value})
 _OUT = frozenset({"cordoned", "drained", "wrong-chain"})
 """States of nodes that are left alone."""
 
+log = structlog.get_logger("rpcaccel.weights")
+
+
+class _While(Struct, frozen=True, eq=False):
+    """What nodes did in a while."""
+
+    total: PastTotal
+    minutes: Sequence[PastSlice]
+
 
 class Gathered:
     """What is known of all nodes at one moment. It shares nothing with the counters, and can be read in a thread."""
@@ -34,30 +48,60 @@ class Gathered:
         self.views = tuple(views)
         self.settings = settings
         self.at = at
-        self.hour = past.total("hour")
-        self._minutes = past.slices("hour")
-        self._slices = [*self._minutes, *past.slices("day")]
+        self.past = past.past()
 
     def __repr__(self) -> str:
         return f"<Gathered of {len(self.views)} nodes>"
 
+    @cached_property
+    def _hour(self) -> _While:
+        return _While(self.past.total("hour"), self.past.slices("hour"))
+
+    @cached_property
+    def _slices(self) -> list[PastSlice]:
+        """All slices of the hour and of the day."""
+        return [*self._hour.minutes, *self.past.slices("day")]
+
     def suggestions(self) -> dict[str, Suggestion]:
         """The suggested weights of each network."""
-        return {name: self._suggestion(name, network) for name, network in self.settings.networks.items()}
+        found = {}
+        for name in self.settings.networks:
+            try:
+                found[name] = self.suggestion(name)
+            except Exception:  # the other networks get theirs
+                log.exception("the weights of a network cannot be judged", network=name)
+                found[name] = Suggestion(why="these weights could not be judged because of an error: the log has it")
+        return found
 
-    def _suggestion(self, name: str, network: NetworkSettings) -> Suggestion:
+    def suggestion(self, name: str, since: float = 0.0) -> Suggestion:
+        """The suggested weights of a network, by the minutes of the last hour that began at `since` or later, in
+        seconds since 1970."""
+        network, seen = self.settings.networks[name], self._since(since)
         known = {node.id: node for node in network.nodes}
         views = [view for view in self.views if view.network == name and view.id in known]
-        facts = [self._facts(view, known[view.id], network) for view in views]
+        facts = [self._facts(view, known[view.id], network, seen) for view in views]
         aim = next((view.share_aim for view in views), "")
-        made = suggest(facts, self._rate(name), by_weight=not aim)
+        made = suggest(facts, _rate(name, seen), by_weight=not aim)
         if aim and made.weights:
             made = replace(made, why=f"{made.why}; {network.balancer} aims at {aim}, so it may come otherwise")
         return made
 
-    def _facts(self, view: NodeView, node: NodeSettings, network: NetworkSettings) -> NodeFacts:
+    def measured(self, name: str, since: float) -> Measured:
+        """What all nodes of a network together did in these minutes."""
+        total = self._since(since).total
+        mine = [one for (owner, _), one in total.nodes.items() if owner == name]
+        calls = sum(one.calls for one in mine)
+        failing = min(1.0, sum(map(_faults, mine)) / calls) if calls else 0.0
+        return Measured(total.seconds, pool(one.by_method for one in mine), failing)
+
+    def _since(self, since: float) -> _While:
+        if since <= self.at - 3600.0:
+            return self._hour
+        return _While(self.past.since(since), self.past.slices("hour", since))
+
+    def _facts(self, view: NodeView, node: NodeSettings, network: NetworkSettings, seen: _While) -> NodeFacts:
         key = (view.network, view.id)
-        one = self.hour.nodes.get(key) or NodeSum()
+        one = seen.total.nodes.get(key) or NodeSum()
         return NodeFacts(
             id=view.id,
             weight=view.weight,
@@ -65,8 +109,8 @@ class Gathered:
             held=view.weight == 0 or view.state in _OUT,
             methods=one.by_method,
             calls=one.calls,
-            faults=sum(count for kind, count in one.failures.items() if is_node_fault(kind) and kind not in _UNTOLD),
-            busiest=max((rate for rate, _ in _rates(self._slices, key)), default=_per_second(one.calls, self.hour)),
+            faults=_faults(one),
+            busiest=max((rate for rate, _ in _rates(self._slices, key)), default=_per_second(one.calls, seen.total)),
             limits=tuple(self._limits(view, node, one, cost_of_a_call(one, node, network))),
             at_once=view.limit,
         )
@@ -78,22 +122,28 @@ class Gathered:
             left, seconds = max(0.0, use.limit - use.used), max(1.0, use.renews - self.at)
             yield RateLimit(SPARE * left / seconds / cost, f"what is left of its quota of this {use.window}")
         refused = one.failures.get(FailureKind.RATE_LIMITED.value, 0)
-        answered = [rate for _, rate in _rates(self._minutes, (view.network, view.id))]
+        answered = [rate for _, rate in _rates(self._hour.minutes, (view.network, view.id))]
         if answered and refused >= max(1.0, REFUSED * one.calls):
             yield RateLimit(max(answered), "it refused more")
 
-    def _rate(self, network: str) -> float:
-        """Calls a second that reach the nodes of a network, as a call usually meets it: the mean over calls and not
-        over time, so that what happens at busy times counts more."""
-        counts = [
-            (sum(pace.calls for (owner, _), pace in one.paces.items() if owner == network), one.seconds)
-            for one in self._minutes
-        ]
-        calls = sum(count for count, _ in counts)
-        if not calls:
-            mine = sum(one.calls for (owner, _), one in self.hour.nodes.items() if owner == network)
-            return _per_second(mine, self.hour)
-        return sum(count * count / seconds for count, seconds in counts) / calls
+
+def _rate(network: str, seen: _While) -> float:
+    """Calls a second that reach the nodes of a network, as a call usually meets it: the mean over calls and not over
+    time, so that what happens at busy times counts more."""
+    counts = [
+        (sum(pace.calls for (owner, _), pace in one.paces.items() if owner == network), one.seconds)
+        for one in seen.minutes
+    ]
+    calls = sum(count for count, _ in counts)
+    if not calls:
+        mine = sum(one.calls for (owner, _), one in seen.total.nodes.items() if owner == network)
+        return _per_second(mine, seen.total)
+    return sum(count * count / seconds for count, seconds in counts) / calls
+
+
+def _faults(one: NodeSum) -> int:
+    """Attempts that failed by the node's own fault."""
+    return sum(count for kind, count in one.failures.items() if is_node_fault(kind) and kind not in _UNTOLD)
 
 
 def cost_of_a_call(one: NodeSum, node: NodeSettings, network: NetworkSettings) -> float:

@@ -8,17 +8,21 @@ has taken out are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from math import gcd, inf, sqrt
+from collections.abc import Mapping, Sequence
+from math import inf, sqrt
 
 from msgspec import Struct
 
 from rpcaccel.core.nodes.comparison import FEWEST, SURE, Paces, compare, mean_of, paces_of
 from rpcaccel.core.nodes.forecast import Forecast, forecast_of, limited, pool, replay
+from rpcaccel.core.nodes.whole_weights import shares_of, whole_weights
 from rpcaccel.core.stats.histogram import Histogram, together
 
 LEAST_CALLS = 50
 """Compared calls of a node below which nothing is said of it."""
+FAILING = 0.5
+"""Share of failed calls from which on a node is judged by these, though its answers are too few to say how quick it
+is."""
 VAGUE = 0.2
 """Standard error of a node's latency, as a share of it, above which nothing is said of the node."""
 ALIKE = 1.05
@@ -32,23 +36,20 @@ take more."""
 ALWAYS = 1.0
 """Calls a second that any node is expected to take."""
 EXPLORE = 0.02
-"""The share of the calls that a slow node keeps at the most, and the share of the mean latency that all slow nodes
-together may cost by what they keep."""
+"""The share of the calls that a slow node keeps at the most, so that its latency stays known."""
+EXPLORE_COST = 0.01
+"""The share of the mean latency that all slow nodes together may cost by what they keep."""
 WORTH = 0.03
 """Share of the mean latency that new weights must save to be suggested, unless a node has more than it can take."""
-OVERFILL = 1.1
+OVERFILL = 1.05
 """Ratio of a node's share to a limit that the proxy keeps to. Calls come unevenly: with no more than its limit, a node
 would have nothing to do in quiet moments and too much in busy ones."""
 OVERLOAD = 1.25
 """Ratio of a node's share to what it can take from which it is said to get too much."""
-STEP = 1.5
-"""Factor by which one step changes a node's share at the most."""
-LARGEST = 1000
-"""The largest weight."""
-SCALES = (2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
-"""Sums that weights are rounded to; the first one that costs no more than ROUNDED is taken."""
-ROUNDED = 1.01
-"""Ratio of the mean latency with rounded weights to that with exact shares."""
+ROUNDED = 1.005
+"""Ratio of the mean latency with whole weights to that with exact shares, at the most."""
+APART = 0.03
+"""Part of a share by which whole weights may miss it, where the share is a limit or is to stay."""
 
 
 class RateLimit(Struct, frozen=True):
@@ -112,6 +113,8 @@ class _Standing(Struct):
     """Expected latency of the tier's mix of calls; 0 when not known well enough."""
     error: float = 0.0
     """The standard error of that."""
+    fails: bool = False
+    """Is it judged by its failed calls, since its answers are too few to say how quick it is?"""
     pace: float = 1.0
     """The ratio of its latency to that of the tier as a whole."""
     cost: float = 0.0
@@ -124,6 +127,12 @@ class _Standing(Struct):
     """The limit that the capacity follows from."""
     share: float = 0.0
 
+    def know(self, seconds: float, error: float, others: float) -> None:
+        """Take its latency as known. `others`: the seconds of another node's answer, which a failed call takes too."""
+        failing = min(0.9, self.facts.faults / self.facts.calls) if self.facts.calls else 0.0
+        self.seconds, self.error = seconds, error
+        self.cost = seconds + failing / (1.0 - failing) * (seconds + others)
+
 
 class _Tier(Struct):
     """A tier, weighed."""
@@ -135,6 +144,10 @@ class _Tier(Struct):
     after: float = 0.0
     """The mean cost of a call before and after, in seconds."""
     calls: int = 0
+    by_weight: bool = True
+    """Do shares follow the weights?"""
+    had: dict[str, float] = {}
+    """The shares that nodes had, which need not sum up to 1; empty when the tier cannot be weighed."""
     over: str = ""
     """The id of a node that has more than it can take."""
     weights: dict[str, int] = {}
@@ -143,8 +156,8 @@ class _Tier(Struct):
     @property
     def same(self) -> bool:
         """Are the weights in force as good as those, since they stand in the same ratios?"""
-        present = _shares({one.facts.id: float(one.facts.weight) for one in self.standings if self.weights})
-        wanted = _shares({id: float(weight) for id, weight in self.weights.items()})
+        present = shares_of({one.facts.id: float(one.facts.weight) for one in self.standings if self.weights})
+        wanted = shares_of({id: float(weight) for id, weight in self.weights.items()})
         return all(abs(wanted[id] - share) < 1e-9 for id, share in present.items())
 
 
@@ -159,55 +172,26 @@ def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) 
     whole = sum(node.calls for node in nodes)
     tiers = []
     for number in sorted({node.tier for node in nodes}):
-        members = [node for node in nodes if node.tier == number and not node.held]
+        members = [node for node in nodes if node.tier == number and node.weight and not node.held]
         calls = sum(node.calls for node in nodes if node.tier == number)
         tiers.append(_weigh(members, rate * calls / whole if whole else 0.0, by_weight=by_weight))
+    weights = _give_weights(nodes, tiers)
     now, then = together(tier.now for tier in tiers), together(tier.then for tier in tiers)
     before, after = _mean(tiers, "before"), _mean(tiers, "after")
     gain = 1.0 - after / before if before else 0.0
     over = next((tier.over for tier in tiers if tier.over), "")
-    weights = {id: weight for tier in tiers for id, weight in tier.weights.items()}
     if all(tier.same for tier in tiers) or (gain < WORTH and not over):
-        return Suggestion(now=forecast_of(now), then=forecast_of(now), why=_why_none(tiers, gain, bool(weights)))
+        return Suggestion(now=forecast_of(now), then=forecast_of(now), why=_why_none(tiers, gain))
+    reasons = {one.facts.id: _reason(one, tier) for tier in tiers for one in tier.standings}
     advised = {
-        one.facts.id: Advice(weights[one.facts.id], _reason(one, tier.standings))
-        for tier in tiers
-        for one in tier.standings
-        if one.facts.id in weights
+        node.id: Advice(weights[node.id], reasons.get(node.id, "left alone: it keeps its weight beside the others"))
+        for node in nodes
+        if any(node.id in tier.weights for tier in tiers) or weights.get(node.id, node.weight) != node.weight
     }
     why = f"the mean would have been {told(_seconds(then))} in place of {told(_seconds(now))}"
     if over:
         why = f"{over} gets more calls than it can take; {why}"
     return Suggestion(weights=advised, now=forecast_of(now), then=forecast_of(then), gain=max(0.0, gain), why=why)
-
-
-def step(present: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
-    """The weights on the way from those in force to those wanted, with no share changed by more than STEP.
-
-    Both have the same nodes and weights of at least 1. A share is bounded and not a weight: weights count only in
-    relation to each other, and 1 and 1 could not change by half.
-    """
-    now = _shares({id: float(present[id]) for id in wanted})
-    then = _shares({id: float(weight) for id, weight in wanted.items()})
-    part = min([1.0, *(_part(now[id], then[id]) for id in wanted)])
-    if part == 1.0:
-        return dict(wanted)
-    shares = {id: now[id] + part * (then[id] - now[id]) for id in wanted}
-    fine = max(100.0, 10.0 / min(shares.values()))  # so that rounding makes no step much longer
-    scale = min(fine, LARGEST / max(shares.values()))
-    return _reduced({id: max(1, round(share * scale)) for id, share in shares.items()})
-
-
-def _part(now: float, then: float) -> float:
-    """The part of the way from one share to another that one step may go."""
-    most = now * (STEP - 1.0) if then > now else now * (1.0 - 1.0 / STEP)
-    return most / abs(then - now) if abs(then - now) > most else 1.0
-
-
-def _reduced(weights: Mapping[str, int]) -> dict[str, int]:
-    """The smallest whole weights in the same ratios."""
-    common = gcd(*weights.values())
-    return {id: weight // common for id, weight in weights.items()}
 
 
 def _weigh(members: Sequence[NodeFacts], rate: float, *, by_weight: bool) -> _Tier:
@@ -218,23 +202,53 @@ def _weigh(members: Sequence[NodeFacts], rate: float, *, by_weight: bool) -> _Ti
     often, paces = {method: histogram.count for method, histogram in pooled.items()}, paces_of(latencies)
     standings = [_standing(node, paces, often, now.mean or 0.0, rate) for node in members]
     calls = sum(node.calls for node in members)
-    tier = _Tier(standings, now, now, calls=calls)
-    if len([one for one in standings if one.seconds]) < 2 or not any(node.weight for node in members):
+    tier = _Tier(standings, now, now, calls=calls, by_weight=by_weight)
+    _judge_by_failures(standings)
+    if len([one for one in standings if one.seconds]) < 2:
         return tier
     present = {node.id: float(node.weight) for node in members}
-    had = {node.id: float(node.calls) for node in members}
-    capacity = {one.facts.id: one.capacity for one in standings}
-    ceiling = {one.facts.id: one.ceiling for one in standings}
-    before = limited(present, ceiling) if by_weight else {id: count / calls for id, count in had.items()}
-    tier.over = _overloaded(standings, present if by_weight else had)
-    _fill(standings, _shares(present))
-    exact = {one.facts.id: one.share for one in standings}
-    cost = {one.facts.id: one.cost for one in standings}
-    tier.weights = _rounded(exact, cost, capacity, {one.facts.id for one in standings if not one.seconds})
-    after = limited({id: float(weight) for id, weight in tier.weights.items()}, ceiling)
-    tier.before, tier.after = _cost(before, cost), _cost(after, cost)
-    tier.then = replay(latencies, after, {one.facts.id: one.pace for one in standings})
+    tier.had = present if by_weight else {node.id: node.calls / calls for node in members}
+    tier.over = _overloaded(standings, tier.had)
+    _fill(standings, shares_of(present))
     return tier
+
+
+def _give_weights(nodes: Sequence[NodeFacts], tiers: Sequence[_Tier]) -> dict[str, int]:
+    """Weights in which the nodes of each tier stand by their shares, and all others as they did; of all nodes that
+    have one. What would come of them is noted in the tiers."""
+    targets = {node.id: float(node.weight) for node in nodes if node.weight}
+    weighed = [tier for tier in tiers if tier.had]
+    for tier in weighed:
+        whole = sum(one.facts.weight for one in tier.standings)
+        exact = shares_of({one.facts.id: one.share for one in tier.standings})
+        targets |= {id: whole * share for id, share in exact.items()}
+    if not weighed:
+        return {}
+    weights = whole_weights(targets, lambda made: all(_fine(tier, made) for tier in weighed))
+    for tier in weighed:
+        tier.weights = {one.facts.id: weights[one.facts.id] for one in tier.standings}
+        cost = {one.facts.id: one.cost for one in tier.standings}
+        ceiling = {one.facts.id: one.ceiling for one in tier.standings}
+        before = limited(tier.had, ceiling) if tier.by_weight else tier.had
+        after = limited({id: float(weight) for id, weight in tier.weights.items()}, ceiling)
+        tier.before, tier.after = _cost(before, cost), _cost(after, cost)
+        latencies = {one.facts.id: one.facts.methods for one in tier.standings}
+        tier.then = replay(latencies, after, {one.facts.id: one.pace for one in tier.standings})
+    return weights
+
+
+def _fine(tier: _Tier, weights: Mapping[str, int]) -> bool:
+    """Do these weights cost hardly more than the exact shares, overload no node, and leave the unknown nodes theirs?"""
+    made = shares_of({one.facts.id: float(weights[one.facts.id]) for one in tier.standings})
+    for one in tier.standings:
+        share = made[one.facts.id]
+        if one.seconds and share > max(one.capacity, one.share, EXPLORE / 2) * (1.0 + APART):
+            return False
+        if not one.seconds and abs(share - one.share) > APART * one.share:
+            return False
+    cost = {one.facts.id: one.cost for one in tier.standings}
+    exact = _cost({one.facts.id: one.share for one in tier.standings}, cost)
+    return _cost(limited(made, {one.facts.id: one.capacity for one in tier.standings}), cost) <= exact * ROUNDED
 
 
 def _standing(node: NodeFacts, paces: Paces, often: Mapping[str, int], mean: float, rate: float) -> _Standing:
@@ -244,9 +258,10 @@ def _standing(node: NodeFacts, paces: Paces, often: Mapping[str, int], mean: flo
         one.pace = paces.nodes[node.id]
         seconds, error = _expected(node.methods, one.pace, paces.methods, often)
         if paces.compared[node.id] >= LEAST_CALLS and error <= VAGUE * seconds:
-            one.seconds, one.error = seconds, error
-            failing = min(0.9, node.faults / node.calls) if node.calls else 0.0
-            one.cost = one.seconds + failing / (1.0 - failing) * (one.seconds + mean)
+            one.know(seconds, error, mean)
+    if not one.seconds and node.calls >= LEAST_CALLS and node.faults >= FAILING * node.calls:
+        one.fails = True
+        one.know(mean, 0.0, mean)
     limits = list(node.limits)
     if node.at_once and one.seconds:
         limits.append(RateLimit(node.at_once * ROOM_IN_FLIGHT / one.seconds, f"{node.at_once:.0f} calls at once"))
@@ -257,6 +272,16 @@ def _standing(node: NodeFacts, paces: Paces, often: Mapping[str, int], mean: flo
     if one.limit.kept:
         one.capacity *= OVERFILL
     return one
+
+
+def _judge_by_failures(standings: Sequence[_Standing]) -> None:
+    """Where but one node answers and all others fail, that one needs no comparison."""
+    answering = [one for one in standings if not one.fails]
+    if len(answering) == 1 < len(standings) and not answering[0].seconds:
+        (one,) = answering
+        own = mean_of(together(one.facts.methods.values()))
+        if own is not None and own.count >= LEAST_CALLS:
+            one.know(own.seconds, sqrt(own.variance), own.seconds)
 
 
 def _expected(
@@ -282,14 +307,9 @@ def _expected(
 _NOTHING = Histogram()
 
 
-def _shares(weights: Mapping[str, float]) -> dict[str, float]:
-    total = sum(weights.values())
-    return {id: weight / total for id, weight in weights.items()}
-
-
 def _overloaded(standings: Sequence[_Standing], wanted: Mapping[str, float]) -> str:
     """The first node whose share is clearly more than it can take."""
-    shares = _shares(wanted) if any(wanted.values()) else wanted
+    shares = shares_of(wanted) if any(wanted.values()) else wanted
     for one in standings:
         if shares[one.facts.id] > one.ceiling * OVERLOAD:
             return one.facts.id
@@ -316,9 +336,9 @@ def _fill(standings: Sequence[_Standing], present: Mapping[str, float]) -> None:
             one.share = min(shared[one.facts.id], room[one.facts.id]) * left
         left -= sum(one.share for one in alike)
     if left > 1e-9:  # all are full
-        whole = sum(one.capacity for one in known)
-        for one in known:
-            one.share += left * one.capacity / whole
+        can = {one.facts.id: one.capacity for one in known}
+        for id, share in shares_of(can if any(can.values()) else {id: present[id] for id in can}).items():
+            next(one for one in known if one.facts.id == id).share += left * share
     _explore(known)
 
 
@@ -332,10 +352,10 @@ def _explore(known: Sequence[_Standing]) -> None:
     """Let slow nodes keep so many calls that their latency stays known, at the expense of the others."""
     whole = sum(one.share for one in known)
     mean = sum(one.share * one.cost for one in known) / whole
-    slow = [one for one in known if one.cost > mean and one.share < EXPLORE * whole]
+    slow = [one for one in known if one.cost > mean * (1.0 + 1e-9) and one.share < EXPLORE * whole]
     added = 0.0
     for one in slow:
-        least = whole * min(EXPLORE, EXPLORE / len(slow) * mean / (one.cost - mean))
+        least = whole * min(EXPLORE, EXPLORE_COST / len(slow) * mean / (one.cost - mean))
         if one.share < least:
             added += least - one.share
             one.share = least
@@ -343,23 +363,6 @@ def _explore(known: Sequence[_Standing]) -> None:
     had = sum(one.share for one in others)
     for one in others:
         one.share *= 1.0 - added / had
-
-
-def _rounded(
-    shares: Mapping[str, float], cost: Mapping[str, float], capacity: Mapping[str, float], kept: Container[str]
-) -> dict[str, int]:
-    """Small whole weights, each at least 1, that cost hardly more than the exact shares, overload no node, and leave
-    the nodes in `kept` their shares."""
-    exact = _cost(shares, cost)
-    weights: dict[str, int] = {}
-    for scale in SCALES:
-        weights = {id: min(LARGEST, max(1, round(share * scale))) for id, share in shares.items()}
-        made = _shares({id: float(weight) for id, weight in weights.items()})
-        fits = all(made[id] <= max(capacity[id], shares[id]) * 1.03 for id in made if id not in kept)
-        fits = fits and all(abs(made[id] - shares[id]) <= 0.03 * shares[id] for id in made if id in kept)
-        if fits and _cost(limited(made, capacity), cost) <= exact * ROUNDED:
-            break
-    return _reduced(weights)
 
 
 def _cost(shares: Mapping[str, float], cost: Mapping[str, float]) -> float:
@@ -385,13 +388,13 @@ def told(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1.0 else f"{seconds * 1000:.3g} ms"
 
 
-def _reason(one: _Standing, all_of_tier: Sequence[_Standing]) -> str:
-    node = one.facts
+def _reason(one: _Standing, tier: _Tier) -> str:
+    node, all_of_tier = one.facts, tier.standings
     if not one.seconds and one.share >= one.ceiling and one.limit is not None:
         return f"{_unknown(one)}; takes at most {one.limit.per_second:.3g} calls a second ({one.limit.why})"
     if not one.seconds:
         return f"{_unknown(one)}: it keeps its share"
-    words = [_against(one, all_of_tier)]
+    words = [] if one.fails else [_against(one, all_of_tier)]
     if node.calls and node.faults / node.calls >= 0.01:
         words.append(f"{node.faults / node.calls:.0%} of its calls fail")
     if one.limit is not None and one.share >= one.capacity * 0.99:
@@ -421,12 +424,16 @@ def _against(one: _Standing, all_of_tier: Sequence[_Standing]) -> str:
     return f"{told(one.seconds)} for the calls of this network"
 
 
-def _why_none(tiers: Sequence[_Tier], gain: float, weighed: bool) -> str:
+def _why_none(tiers: Sequence[_Tier], gain: float) -> str:
+    standings = [one for tier in tiers for one in tier.standings]
+    weighed = [one for tier in tiers if tier.weights for one in tier.standings]
+    if weighed and not any(one.ceiling for one in weighed):
+        return "all quotas are used up"
     if weighed:
         if gain >= WORTH:
-            return "the weights are those that would be suggested"
+            return "the weights are those that would be suggested, as finely as weights up to 1000 can tell"
         return "other weights would save less than 3 % of the mean latency"
-    if sum(len(tier.standings) for tier in tiers) < 2:
+    if len(standings) < 2:
         return "there are no two nodes to divide calls between"
-    unknown = [one.facts.id for tier in tiers for one in tier.standings if not one.seconds]
+    unknown = [one.facts.id for one in standings if not one.seconds]
     return f"too few calls that can be compared: {', '.join(unknown[:5])}{', …' if len(unknown) > 5 else ''}"

@@ -63,6 +63,11 @@ async def test_options_of_the_report_need_it(ask: Ask, options: list[str]) -> No
     assert (told.code, "expected --report beside" in told.err) == (2, True)
 
 
+async def test_weights_are_applied_by_the_last_hour_alone(ask: Ask) -> None:
+    told = await ask("nodes", "--report", "--apply", "--over", "day")
+    assert (told.code, "--over: expected hour beside --apply" in told.err) == (2, True)
+
+
 def test_the_newest_cases_of_disagreement_are_told_in_a_line_each() -> None:
     cases = [
         {

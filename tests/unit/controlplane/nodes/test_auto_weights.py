@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.controlplane.nodes.auto_weights import MYSELF, REST, STEP_EVERY, AutoWeights
+from rpcaccel.controlplane.nodes.auto_weights import MYSELF, REST, AutoWeights
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import Ledger
-from rpcaccel.core.nodes.weighing import STEP, step
+from rpcaccel.core.nodes.weight_walk import STEP_EVERY
+from rpcaccel.core.nodes.whole_weights import STEP, step
 from tests.support.watched_nodes import NETWORK, WatchedNodes
 
 OPERATOR = Author("ops", "page")
@@ -142,7 +143,7 @@ def test_a_step_changes_no_share_by_more_than_half_and_ends_at_what_is_wanted(
     wanted: dict[str, int], data: st.DataObject
 ) -> None:
     present = {id: data.draw(st.integers(1, 1000)) for id in wanted}
-    stepped = step(present, wanted)
+    stepped = step(present, wanted, dict.fromkeys(wanted, 0))
     assert all(1 <= weight <= 1000 for weight in stepped.values())
     for id in wanted:
         before, after = share(present, id), share(stepped, id)
@@ -150,4 +151,4 @@ def test_a_step_changes_no_share_by_more_than_half_and_ends_at_what_is_wanted(
         assert after <= before * STEP + rounding
         assert after >= before / STEP - rounding
     near = {id: weight * 2 for id, weight in wanted.items()}
-    assert step(near, wanted) == wanted
+    assert step(near, wanted, dict.fromkeys(wanted, 0)) == wanted

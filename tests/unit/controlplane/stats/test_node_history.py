@@ -51,7 +51,7 @@ def test_a_range_holds_what_happened_in_it_to_the_second(seconds: int, hour: int
     story = Story()
     story.lives(seconds, compared=2, minority=1)
     for over, calls in (("hour", hour), ("day", day)):
-        total = story.history.total(over)  # type: ignore[arg-type]
+        total = story.history.past().total(over)  # type: ignore[arg-type]
         one = total.nodes[A]
         assert (one.calls, total.seconds) == (calls, calls)
         assert (one.compared, one.minority, one.undecided, one.false_hashes) == (2 * calls, calls, 0, 0)
@@ -65,9 +65,9 @@ def test_a_day_is_no_longer_than_a_day() -> None:
         story.now, story.at = story.now + 60.0, story.at + 60.0
         story.tally.node(*A).calls += 1
         story.tell()
-    assert story.history.total("day").seconds == pytest.approx(86_400)
-    assert story.history.total("hour").seconds == pytest.approx(3600)
-    assert [len(story.history.slices(over)) for over in ("hour", "day")] == [60, 144]
+    assert story.history.past().total("day").seconds == pytest.approx(86_400)
+    assert story.history.past().total("hour").seconds == pytest.approx(3600)
+    assert [len(story.history.past().slices(over)) for over in ("hour", "day")] == [60, 144]
 
 
 def test_the_lag_is_looked_at_every_few_seconds() -> None:
@@ -76,7 +76,7 @@ def test_the_lag_is_looked_at_every_few_seconds() -> None:
     story.lives(40)
     story.view = NodeView(network="s0", id="a", state="serving", lag=1)
     story.lives(160)
-    one = story.history.total("hour").nodes[A]
+    one = story.history.past().total("hour").nodes[A]
     assert one.looks == pytest.approx(200 / LOOK_EVERY, abs=1)
     assert one.behind == pytest.approx(40 / LOOK_EVERY, abs=1)
     assert (one.lag(0.5), one.lag(0.99)) == (1, 20)
@@ -89,7 +89,7 @@ def test_a_slice_tells_how_many_calls_a_node_had_answered_and_refused() -> None:
     for _ in range(7):
         story.tally.node(*A).failed("rate-limited")
     story.lives(1)
-    (one,) = story.history.slices("hour")
+    (one,) = story.history.past().slices("hour")
     pace = one.paces[A]
     assert (one.seconds, pace.calls, pace.answers, pace.refused) == (60.0, 60, 60, 7)
 
@@ -100,12 +100,12 @@ def test_what_was_kept_is_taken_up_by_the_next_start() -> None:
     again = NodeHistory()
     assert again.restore(story.history.kept(), story.at + 5.0) == 0
     for over in ("hour", "day"):
-        ended = story.history.total(over).nodes[A]  # type: ignore[arg-type]
-        taken_up = again.total(over).nodes[A]  # type: ignore[arg-type]
+        ended = story.history.past().total(over).nodes[A]  # type: ignore[arg-type]
+        taken_up = again.past().total(over).nodes[A]  # type: ignore[arg-type]
         assert taken_up.calls == pytest.approx(ended.calls, abs=60), "the open minute is lost"
     next_run = Story(again, at=story.at + 10.0)
     next_run.lives(120)
-    assert again.total("hour").nodes[A].calls == pytest.approx(3600, abs=130)
+    assert again.past().total("hour").nodes[A].calls == pytest.approx(3600, abs=130)
 
 
 def test_slices_of_the_future_and_of_long_ago_are_left_out() -> None:
@@ -114,9 +114,9 @@ def test_slices_of_the_future_and_of_long_ago_are_left_out() -> None:
     kept = story.history.kept()
     early, late = NodeHistory(), NodeHistory()
     assert early.restore(kept, story.at - 120.0) == 3
-    assert early.total("hour").seconds == pytest.approx(180)
+    assert early.past().total("hour").seconds == pytest.approx(180)
     assert late.restore(kept, story.at + 4000.0) == 0
-    assert (late.total("hour").seconds, late.total("day").seconds) == (0.0, 300.0)
+    assert (late.past().total("hour").seconds, late.past().total("day").seconds) == (0.0, 300.0)
 
 
 @given(st.binary(max_size=60))
@@ -132,12 +132,12 @@ def test_a_history_keeps_the_nodes_with_the_rest() -> None:
     other = History()
     other.restore(history.kept(), story.at)
     assert (
-        plain(other.nodes.total("hour").nodes[A])
-        == plain(history.nodes.total("hour").nodes[A])
+        plain(other.nodes.past().total("hour").nodes[A])
+        == plain(history.nodes.past().total("hour").nodes[A])
         | {
             "calls": 120,
         }
-        or other.nodes.total("hour").nodes[A].calls == 120
+        or other.nodes.past().total("hour").nodes[A].calls == 120
     )
 
 
@@ -151,7 +151,7 @@ def test_a_slice_is_bounded_and_what_is_called_most_is_kept(over: Over) -> None:
         for method in range(40):
             cell.answered(0.01, count=number + 1, methods=[f"m{method}"] * (number + 1))
     history.add(tally.snapshot().nodes, [], 601.0, 1e6 + 601.0)
-    nodes = history.total(over).nodes
+    nodes = history.past().total(over).nodes
     assert sum(len(one.by_method) for one in nodes.values()) == MOST_PAIRS
     assert (len(nodes["s0", "n119"].by_method), len(nodes["s0", "n1"].by_method), nodes["s0", "n1"].calls) == (
         40,

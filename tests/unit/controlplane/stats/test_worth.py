@@ -17,7 +17,7 @@ DESCRIPTION = describe(ROUTES, lambda _: None)
 
 
 def reported(watched: WatchedNodes, over: Any = "hour") -> NodesReport:
-    return report(watched.gathered(), watched.history.nodes.total(over), over)
+    return report(watched.gathered(), over)
 
 
 def whys(watched: WatchedNodes) -> dict[str, str]:
@@ -141,10 +141,10 @@ def test_where_a_balancer_looks_at_more_than_weights_the_sentence_says_so() -> N
     assert why.endswith("; peak_ewma aims at shares by latency, so it may come otherwise")
 
 
-def test_a_cordoned_or_drained_node_has_no_suggested_weight() -> None:
+def test_a_cordoned_node_has_no_suggested_weight_and_a_drained_one_keeps_its_own_beside_the_others() -> None:
     watched = WatchedNodes({"a": 0.02, "b": 0.06, "c": 0.02})
     watched.live(60)
     watched.more["c"] = {"state": "drained"}
-    assert whys(watched).keys() == {"a", "b"}
+    assert whys(watched)["c"] == "left alone: it keeps its weight beside the others"
     watched.more["a"] = {"weight": 0, "state": "cordoned"}
     assert whys(watched) == {}

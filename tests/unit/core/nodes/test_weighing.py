@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from rpcaccel import balancers
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.nodes.weighing import LARGEST, NodeFacts, RateLimit, suggest
+from rpcaccel.core.nodes.weighing import NodeFacts, RateLimit, suggest
+from rpcaccel.core.nodes.whole_weights import LARGEST
 from rpcaccel.core.stats.histogram import Histogram
 
 METHODS = ("eth_call", "eth_getBalance", "eth_getBlockByNumber")
@@ -223,10 +224,13 @@ def test_what_the_operator_took_out_is_left_alone_and_tiers_are_weighed_apart() 
     out = replace(facts[0], id="out", held=True)
     paid = [replace(one, id=f"paid {one.id}", tier=1) for one in facts]
     found = suggest([*facts, out, *paid], RATE)
-    assert found.weights.keys() == {"a", "b", "paid a", "paid b"}
     assert found.weights["a"].value > 10 * found.weights["b"].value
-    alone = suggest([*facts, replace(paid[0], weight=5)], RATE)
-    assert alone.weights.keys() == {"a", "b"}
+    # The weights grow, so that they can stand in the right ratios, and the node that was taken out keeps its own.
+    assert found.weights.keys() == {"a", "b", "out", "paid a", "paid b"}
+    assert found.weights["out"].why == "left alone: it keeps its weight beside the others"
+    scale = (found.weights["a"].value + found.weights["b"].value) / sum(one.weight for one in facts)
+    assert found.weights["out"].value / out.weight == pytest.approx(scale, rel=0.02)
+    assert found.weights["paid a"].value > 10 * found.weights["paid b"].value
 
 
 def test_latency_is_compared_within_each_method_only() -> None:
