@@ -28,8 +28,6 @@ from rpcaccel.dataplane.networks.network import Network
 
 MOST_BLOCKS = 128
 """Blocks whose hashes are asked for to prove one answer: a segment of a range. An answer about more is not proven."""
-
-
 PATIENCE = 1.5
 """Seconds that an answer waits for the blocks that prove it: they are small, and the client has waited already."""
 

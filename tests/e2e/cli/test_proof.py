@@ -31,7 +31,7 @@ async def test_a_node_gets_no_call_until_it_is_proved_and_no_call_about_state_th
 ) -> None:
     async with running(harmony_chain(HEAD), 2, each=[{}, {"archive": False, "prune_depth": KEPT}]) as (old, new):
         proxy = await serve([old], "--workers", str(workers), env=QUICK)
-        new.knobs.turn({"method_work": {"eth_getBalance": "60ms"}})  # the proof takes a while
+        new.knobs.turn({"method_work": {"eth_getBalance": "5s"}})  # the proof waits for this until its end is wanted
         await added(proxy, new)
         state = await proxy.node_in("proving", new.name)
         assert state["eligible"] is False
@@ -42,6 +42,7 @@ async def test_a_node_gets_no_call_until_it_is_proved_and_no_call_about_state_th
         assert new.counts.asked("hmyv2_getBalanceByBlockNumber") == 0
         assert (await proxy.get(f"{proxy.url}/readyz")).status == 200
 
+        new.knobs.turn({"method_work": {}})
         found = await proxy.node_in("serving", new.name)
         assert found["proof"]["state_from"] == HEAD - KEPT
         assert found["proof"]["agreement"]["differing"] == 0
