@@ -191,6 +191,10 @@ def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) 
     why = f"the mean would have been {told(_seconds(then))} in place of {told(_seconds(now))}"
     if over:
         why = f"{over} gets more calls than it can take; {why}"
+    present = {node.id: node.weight for node in nodes if not node.held}
+    leader = _leader({id: weights.get(id, weight) for id, weight in present.items()})
+    if leader and leader != _leader(present):
+        why = f"{why}; {leader} alone would have most of the weight, so the served head would wait for its blocks"
     return Suggestion(weights=advised, now=forecast_of(now), then=forecast_of(then), gain=max(0.0, gain), why=why)
 
 
@@ -367,6 +371,11 @@ def _explore(known: Sequence[_Standing]) -> None:
 
 def _cost(shares: Mapping[str, float], cost: Mapping[str, float]) -> float:
     return sum(share * cost[id] for id, share in shares.items())
+
+
+def _leader(weights: Mapping[str, int]) -> str:
+    """The node with more than half of the weight, without which the served head does not go on; empty for none."""
+    return next((id for id, weight in weights.items() if 2 * weight > sum(weights.values())), "")
 
 
 def _mean(tiers: Sequence[_Tier], name: str) -> float:

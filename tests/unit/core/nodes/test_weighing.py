@@ -181,6 +181,15 @@ def test_each_weight_has_its_reason_in_a_sentence() -> None:
     assert found.why.startswith("the mean would have been ")
 
 
+def test_weights_by_which_one_node_decides_the_served_head_say_so() -> None:
+    machines = [Machine("a", 0.02), Machine("b", 0.06), Machine("c", 0.2)]
+    warning = "; a alone would have most of the weight, so the served head would wait for its blocks"
+    for weights, warned in (({"a": 1, "b": 1, "c": 1}, True), ({"a": 3, "b": 1, "c": 1}, False)):
+        found = suggest(Simulation(machines, weights, RATE, CALLS).facts(machines, weights), RATE)
+        assert found.weights["a"].value > sum(found.weights[id].value for id in "bc")
+        assert found.why.endswith(warning) is warned
+
+
 def test_equal_nodes_keep_their_weights_whatever_chance_makes_of_their_averages() -> None:
     for seconds in (0.001, 0.02, 0.3):
         machines = [Machine(id, seconds) for id in "abc"]
