@@ -64,18 +64,19 @@ class Gathered:
 
     def suggestions(self) -> dict[str, Suggestion]:
         """The suggested weights of each network."""
-        found = {}
-        for name in self.settings.networks:
-            try:
-                found[name] = self.suggestion(name)
-            except Exception:  # the other networks get theirs
-                log.exception("the weights of a network cannot be judged", network=name)
-                found[name] = Suggestion(why="these weights could not be judged because of an error: the log has it")
-        return found
+        return {name: self.suggestion(name) for name in self.settings.networks}
 
     def suggestion(self, name: str, since: float = 0.0) -> Suggestion:
         """The suggested weights of a network, by the minutes of the last hour that began at `since` or later, in
-        seconds since 1970."""
+        seconds since 1970. A fault of this program costs the other networks nothing: it is logged, and no weights are
+        suggested."""
+        try:
+            return self._suggestion(name, since)
+        except Exception:
+            log.exception("the weights of a network cannot be judged", network=name)
+            return Suggestion(why="these weights could not be judged because of an error: the log has it")
+
+    def _suggestion(self, name: str, since: float) -> Suggestion:
         network, seen = self.settings.networks[name], self._since(since)
         known = {node.id: node for node in network.nodes}
         views = [view for view in self.views if view.network == name and view.id in known]

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
 from rpcaccel.controlplane.stats.node_report import NodesReport, report
+from rpcaccel.controlplane.stats.snapshot import NodeView
+from rpcaccel.controlplane.stats.worth import Gathered
 from rpcaccel.core.nodes.quota import QuotaUse
 from tests.support.described_answers import problems
 from tests.support.watched_nodes import AT, METHODS, NETWORK, WatchedNodes
@@ -148,3 +151,28 @@ def test_a_cordoned_node_has_no_suggested_weight_and_a_drained_one_keeps_its_own
     assert whys(watched)["c"] == "left alone: it keeps its weight beside the others"
     watched.more["a"] = {"weight": 0, "state": "cordoned"}
     assert whys(watched) == {}
+
+
+def test_a_fault_in_one_network_costs_the_others_nothing() -> None:
+    nodes = {"nodes": [{"id": "a", "url": "http://a.example"}, {"id": "b", "url": "http://b.example"}]}
+    settings = Settings.model_validate({"networks": {NETWORK: nodes, "other": {"chain": "ethereum", **nodes}}})
+    watched = WatchedNodes({"a": 0.02, "b": 0.06}, settings)
+    watched.live(30)
+    broken = NodeView(network="other", id="a", weight=1, quota=(None,))  # type: ignore[arg-type]
+    gathered = Gathered(watched.history.nodes, [*watched.views(), broken], settings, watched.at)
+    found = gathered.suggestions()
+    assert found[NETWORK].weights
+    assert found["other"].why == "these weights could not be judged because of an error: the log has it"
+
+
+def test_what_was_seen_before_a_moment_can_be_left_out() -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06})
+    watched.live(30)
+    watched.seconds = {"a": 0.06, "b": 0.02}
+    watched.live(10)
+    gathered, changed = watched.gathered(), watched.at - 600.0
+    new, old = gathered.suggestion(NETWORK, changed), gathered.suggestion(NETWORK)
+    assert new.weights["b"].value > 10 * new.weights["a"].value
+    assert old.weights["a"].value > old.weights["b"].value
+    seen = gathered.measured(NETWORK, changed)
+    assert (seen.seconds, sum(one.count for one in seen.methods.values())) == (600.0, 1200)
