@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
-from rpcaccel.cli.node_worth import differed, said, table
+from rpcaccel.cli.main import run
+from rpcaccel.cli.node_worth import REPORT, differed, said, table
 from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
@@ -105,3 +109,31 @@ def test_a_row_tells_all_of_a_node() -> None:
     assert row["cost"].endswith(" USD")
     assert row["others x"].startswith("3.")
     assert len(list(said(found["networks"][0], found["nodes"]))) == 4
+
+
+async def test_weights_changed_after_the_report_was_made_are_not_overwritten() -> None:
+    times = {"p50": 0.02, "p99": 0.02, "mean": 0.02}
+    revisions = [7]
+
+    async def settings(_request: web.Request) -> web.Response:
+        return web.json_response({"revision": revisions[-1]})
+
+    async def told(_request: web.Request) -> web.Response:
+        revisions.append(8)  # somebody changes weights while the operator reads the report
+        network = {"network": "n", "why": "", "now": times, "suggested": times}
+        node = {"network": "n", "id": "a", "weight": 1, "suggested_weight": {"value": 2, "why": ""}}
+        return web.json_response({"networks": [network], "nodes": [node]})
+
+    async def applied(request: web.Request) -> web.Response:
+        expected.append(request.headers["If-Match"])
+        return web.json_response({"title": "changed meanwhile"}, status=412)
+
+    expected: list[str] = []
+    app = web.Application()
+    app.router.add_get("/api/v1/settings", settings)
+    app.router.add_get(REPORT, told)
+    app.router.add_post("/api/v1/networks/n/weights", applied)
+    async with TestServer(app) as server:
+        arguments = ["nodes", "--report", "--apply", "--yes", "--admin", f"127.0.0.1:{server.port}"]
+        assert await asyncio.to_thread(run, arguments) != 0
+    assert expected == ['"7"']

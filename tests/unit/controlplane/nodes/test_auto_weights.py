@@ -152,3 +152,24 @@ def test_a_step_changes_no_share_by_more_than_half_and_ends_at_what_is_wanted(
         assert after >= before / STEP - rounding
     near = {id: weight * 2 for id, weight in wanted.items()}
     assert step(near, wanted, dict.fromkeys(wanted, 0)) == wanted
+
+
+async def test_a_step_that_made_calls_slower_is_taken_back_with_its_reason() -> None:
+    auto = Automatic()
+    assert len(await auto.live(10)) == 1
+    auto.watched.seconds = {"a": 0.06, "b": 0.06}
+    (back,) = await auto.live(2)
+    assert back == {"a": 1, "b": 1}
+    assert auto.ledger.audit[-1].why.startswith("the last step is taken back: calls took ")
+    assert await auto.live(30) == []
+
+
+def test_each_tier_goes_its_own_way_and_keeps_its_scale() -> None:
+    tiers = {"a": 0, "b": 0, "out": 0, "c": 1, "d": 1}
+    present = {"a": 100, "b": 100, "out": 100, "c": 1, "d": 1}
+    wanted = {"a": 133, "b": 67}
+    assert step(present, wanted, tiers) == wanted, "no share changes by more than half"
+    far = step(present, {"a": 190, "b": 10, "c": 1, "d": 1}, tiers)
+    assert far["out"] / (far["a"] + far["b"]) == pytest.approx(0.5, rel=0.02)
+    assert far["c"] == far["d"]
+    assert step({"a": 0, "b": 1, "c": 1}, {"b": 1, "c": 1}, tiers) == {"b": 1, "c": 1}

@@ -159,3 +159,50 @@ def test_a_slice_is_bounded_and_what_is_called_most_is_kept(over: Over) -> None:
         80,
     )
     assert max(len(content) for content in history.kept()[over]) < 150_000
+
+
+def test_a_node_without_calls_that_was_compared_leaves_the_hour_as_others_do() -> None:
+    history, tally = NodeHistory(), Tally()
+    for second in range(80 * 60):
+        if second in {125, 185}:
+            tally.node("s0", "quiet").compared += 1
+        if second % 10 == 0:
+            tally.node(*A).calls += 1
+        history.add(tally.snapshot().nodes, [], float(second), 1e6 + second)
+    assert history.past().total("hour").nodes[A].calls == pytest.approx(360, abs=6)
+    assert history.past().total("day").nodes[A].calls == pytest.approx(479, abs=1)
+    assert ("s0", "quiet") not in history.past().total("hour").nodes
+
+
+def test_an_outcome_in_a_minute_without_calls_is_counted() -> None:
+    history, tally = NodeHistory(), Tally()
+    cell = tally.node(*A)
+    for minute, outcome in enumerate((None, "call", "failed", "answered", None)):
+        if outcome == "call":
+            cell.calls += 2
+        elif outcome == "failed":
+            cell.failed("timeout")
+        elif outcome == "answered":
+            cell.answered(0.5, 1, methods=["eth_call"])
+        history.add(tally.snapshot().nodes, [], 60.0 * minute, 1e6 + 60.0 * minute)
+    one = history.past().total("hour").nodes[A]
+    assert (one.calls, one.failures, one.latency.count, one.by_method["eth_call"].count) == (2, {"timeout": 1}, 1, 1)
+
+
+def test_what_was_known_at_a_moment_does_not_change_afterwards() -> None:
+    story = Story()
+    story.lives(700)
+    past = story.history.past()
+    before = {over: plain(past.total(over).nodes[A]) for over in ("hour", "day")}  # type: ignore[arg-type]
+    story.lives(700, compared=1)
+    assert {over: plain(past.total(over).nodes[A]) for over in ("hour", "day")} == before  # type: ignore[arg-type]
+
+
+def test_the_minutes_since_a_moment_are_summed() -> None:
+    story = Story()
+    story.lives(600)
+    story.lives(90, compared=1)
+    since = story.history.past().since(story.at - 90.0)
+    assert (since.seconds, since.nodes[A].calls, since.nodes[A].compared) == (90.0, 90, 90)
+    later = story.history.past().since(story.at - 80.0)
+    assert later.seconds == 30.0, "a minute that began before is left out"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -313,3 +314,54 @@ def test_whatever_was_seen_the_weights_are_sound(seen: list[tuple[list[float], i
     assert all(1 <= one.value <= LARGEST and one.why for one in found.weights.values())
     assert not found.weights.keys() & {one.id for one in facts if one.held}
     assert found.why
+
+
+def answered(id: str, seconds: float = 0.02, count: int = 1000, **more: Any) -> NodeFacts:
+    """A node with so many answers, which took about `seconds`."""
+    rng, histogram = Random(7), Histogram()
+    for _ in range(count):
+        histogram.observe(seconds * rng.lognormvariate(-0.02, 0.2))
+    facts: dict[str, Any] = {"weight": 1, "calls": count, "busiest": 5.0, **more}
+    return NodeFacts(id=id, methods={"eth_call": histogram} if count else {}, **facts)
+
+
+def test_where_all_quotas_are_used_up_the_sentence_says_so() -> None:
+    spent = (RateLimit(0.0, "what is left of its quota of this day"),)
+    found = suggest([answered("a", limits=spent), answered("b", 0.06, limits=spent)], 10.0)
+    assert (found.weights, found.why) == ({}, "all quotas are used up")
+    one = suggest([answered("a", limits=spent), answered("b", 0.06)], 10.0)
+    assert one.weights["b"].value >= 50 * one.weights["a"].value
+
+
+@pytest.mark.parametrize(("answers", "calls", "faults"), [(0, 5000, 5000), (60, 5000, 4940), (20, 60, 40)])
+def test_a_node_that_fails_nearly_every_call_gets_the_least_and_the_reason_says_why(
+    answers: int, calls: int, faults: int
+) -> None:
+    failing = answered("c", 0.001, answers, calls=calls, faults=faults)
+    found = suggest([answered("a", 0.03), answered("b", 0.03), failing], 10.0)
+    assert found.weights["c"].value * 20 < found.weights["a"].value
+    assert f"{faults / calls:.0%} of its calls fail" in found.weights["c"].why
+    assert "keeps its share" not in found.weights["c"].why
+
+
+def test_a_node_alone_beside_one_that_fails_every_call_needs_no_comparison() -> None:
+    found = suggest([answered("a"), answered("b", count=0, calls=500, faults=500)], 10.0)
+    assert found.weights["a"].value > 50 * found.weights["b"].value
+    assert found.weights["b"].why.startswith("100% of its calls fail")
+
+
+def test_weights_keep_their_sum_and_so_do_those_that_are_left_alone() -> None:
+    tiers = [answered("a", weight=300), answered("b", 0.06, weight=300),
+             answered("c", weight=3, tier=1), answered("d", weight=1, tier=1)]  # fmt: skip
+    found = suggest([*tiers, answered("out", weight=300, held=True)], 10.0)
+    assert found.weights["a"].value + found.weights["b"].value == pytest.approx(600, abs=1)
+    assert [found.weights[id].value for id in "cd"] == [3, 1]
+    assert "out" not in found.weights
+
+
+def test_a_sum_too_large_for_one_node_shrinks_and_a_drained_node_with_it() -> None:
+    facts = [answered("a", weight=1000), answered("b", 0.1, weight=1000), answered("out", weight=1000, held=True)]
+    found = suggest(facts, 10.0)
+    assert found.weights["a"].value == LARGEST
+    returns = found.weights["out"].value / sum(one.value for one in found.weights.values())
+    assert returns == pytest.approx(1 / 3, abs=0.01), "the share that it had"

@@ -8,8 +8,8 @@ from statistics import NormalDist, fmean
 
 import pytest
 
-from rpcaccel.core.nodes.weighing import NodeFacts, suggest
-from rpcaccel.core.nodes.weight_walk import EARLY, Measured, Move, Walk
+from rpcaccel.core.nodes.weighing import Advice, NodeFacts, Suggestion, suggest
+from rpcaccel.core.nodes.weight_walk import EARLY, LATEST, SHORTEST, STEP_EVERY, Measured, Move, Walk
 from rpcaccel.core.nodes.whole_weights import shares_of
 from rpcaccel.core.stats.histogram import Histogram, together
 
@@ -91,3 +91,92 @@ def test_weights_settle_near_the_best_whatever_load_makes_of_latency(
     assert fmean(late) <= 1.15 * best
     assert len([mean for mean in late if mean > 1.5 * best]) <= 2 * EARLY / 60, "and never runs away"
     assert len([at for at, _ in busy.moves if at >= 4 * 60]) <= 6, "less than a move an hour"
+
+
+TIERS = {"a": 0, "b": 0}
+
+
+def measured(seconds: float, failing: float = 0.0, calls: int = 500) -> Measured:
+    histogram = Histogram()
+    for number in range(calls):
+        histogram.observe(seconds * SPREAD[number % len(SPREAD)])
+    return Measured(STEP_EVERY, {"m": histogram}, failing)
+
+
+def towards(gain: float = 0.2, **weights: int) -> Suggestion:
+    return Suggestion(
+        weights={id: Advice(weight, "") for id, weight in weights.items()}, gain=gain, why="it is quicker"
+    )
+
+
+UP, DOWN = towards(a=190, b=10), towards(a=10, b=190)
+
+
+def stepped() -> Walk:
+    """A way on which one step was made, from a mean of 20 ms."""
+    walk = Walk({"a": 100, "b": 100})
+    move = walk.next(TIERS, measured(0.02), UP, STEP_EVERY)
+    assert move is not None
+    walk.made(move, measured(0.02))
+    return walk
+
+
+def test_a_step_after_which_calls_took_longer_is_taken_back_and_the_next_is_shorter_and_later() -> None:
+    walk = stepped()
+    back = walk.next(TIERS, measured(0.022), UP, STEP_EVERY)
+    assert back is not None
+    assert (back.weights, back.back) == ({"a": 100, "b": 100}, True)
+    assert back.why == "the last step is taken back: calls took 21.9 ms after it and 19.9 ms before"
+    walk.made(back, measured(0.022))
+    assert walk.length == 1 / 2
+    assert walk.next(TIERS, measured(0.02), UP, 3.9 * STEP_EVERY) is None
+    again = walk.next(TIERS, measured(0.02), UP, 4 * STEP_EVERY)
+    assert again is not None
+    assert 100 < again.weights["a"] < stepped().weights["a"]
+
+
+@pytest.mark.parametrize(("after", "passed", "moves"),
+                         [(0.03, EARLY, True), (0.022, EARLY, False), (0.015, EARLY, False)])  # fmt: skip
+def test_a_step_is_taken_back_early_where_calls_took_far_longer_alone(after: float, passed: float, moves: bool) -> None:
+    assert (stepped().next(TIERS, measured(after), UP, passed) is not None) is moves
+
+
+def test_calls_that_fail_count_as_calls_that_took_longer() -> None:
+    back = stepped().next(TIERS, measured(0.019, failing=0.2), UP, STEP_EVERY)
+    assert back is not None
+    assert back.back
+
+
+def test_a_step_is_judged_once_there_are_calls_and_kept_where_none_come() -> None:
+    walk = stepped()
+    assert walk.next(TIERS, measured(0.05, calls=3), UP, LATEST - 1) is None
+    kept = walk.next(TIERS, measured(0.05, calls=3), UP, LATEST)
+    assert kept is not None
+    assert not kept.back
+
+
+def test_a_step_that_turns_around_is_shorter_and_none_is_shorter_than_the_shortest() -> None:
+    walk, lengths = stepped(), []
+    for wanted in [DOWN, UP] * 4:
+        move = walk.next(TIERS, measured(0.01 / (2 + len(lengths))), wanted, 1e9)
+        assert move is not None
+        walk.made(move, measured(0.01 / (2 + len(lengths))))
+        lengths.append(walk.length)
+    assert lengths[0] == 1 / 2
+    walk = stepped()
+    for _ in range(6):
+        move = walk.next(TIERS, measured(0.03), UP, 1e9)
+        assert move is not None
+        walk.made(move, measured(0.02))
+    assert walk.length == SHORTEST
+
+
+def test_far_more_to_gain_than_a_step_promised_that_failed_is_worth_a_long_step_at_once() -> None:
+    walk = stepped()
+    back = walk.next(TIERS, measured(0.03), UP, STEP_EVERY)
+    assert back is not None
+    walk.made(back, measured(0.03))
+    assert walk.next(TIERS, measured(0.02), UP, STEP_EVERY) is None
+    move = walk.next(TIERS, measured(0.02), towards(gain=0.5, a=190, b=10), STEP_EVERY)
+    assert move is not None
+    assert move.weights == stepped().weights
