@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -36,7 +36,8 @@ class ReadResult(Struct):
 class Reading:
     """Reads one file. Everything here blocks and may raise what `disk_fault.fault_of` explains."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._database = database = Database(file, reads_only=True)
         self._expander = Expander(lambda number: _dictionary(database, number))
         self._numbers: dict[bytes, int] = {}
@@ -54,7 +55,7 @@ class Reading:
         """The entries of these keys, of which there must be few, up to MOST_BYTES of results. Entries that stand before
         `middle` in the file are named as used."""
         result = ReadResult({})
-        now, wall = time.monotonic(), time.time()
+        now, wall = self._clock(), time.time()
         if now - self._known_at >= PREFIXES_EVERY:
             self._known_at = now
             self._numbers = {known: row[0] for known, row in self._database.prefixes().items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from rpcaccel.stores.disk.folder import Folder
 from rpcaccel.stores.disk.reading import PREFIXES_EVERY, Reading
 from rpcaccel.stores.disk.turns import MOST
 from rpcaccel.stores.disk.writing import ALLOWANCE, HOT_MOST, MOVED_MOST, Batch, Writing
+from tests.support.manual_clock import ManualClock
 from tests.support.stores.disk import LEAST, TAG, block, block_key, blocks, lasting
 
 
@@ -267,16 +267,17 @@ def test_a_purge_of_one_worker_lets_the_other_write_on(files: Files) -> None:
 
 
 def test_a_worker_that_missed_a_purge_finds_nothing_of_it_a_second_later(files: Files) -> None:
-    other = Files(files.folder)
+    other, clock = Files(files.folder), ManualClock()
+    other.reading.close()
+    other.reading = Reading(other.writing.open(), clock.now)
     files.write(blocks(range(10)))
-    other.reading.forget()
     assert other.has(block_key(5)) == [True]
     files.writing.purge(Selection(), dry=False)
     files.write(blocks(range(5)))
-    ends = time.monotonic() + PREFIXES_EVERY
-    while time.monotonic() <= ends:
-        found = other.has(block_key(7))
-    assert found == [False]
+    clock.advance(0.9 * PREFIXES_EVERY)
+    other.has(block_key(7))  # a lookup puts off nothing
+    clock.advance(0.1 * PREFIXES_EVERY)
+    assert other.has(block_key(7)) == [False]
     assert other.has(block_key(3)) == [True]
     other.close()
 
