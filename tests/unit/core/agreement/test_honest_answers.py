@@ -23,6 +23,7 @@ ETHEREUM = chains.load("ethereum").differences
 HARMONY = chains.load("harmony").differences
 
 
+@pytest.mark.deep
 async def test_none_of_a_hundred_thousand_honest_comparisons_reports_a_difference() -> None:
     chain = ethereum_chain(2_000, density=2)
     nodes = [SimNode(chain, name=client, knobs=knobs(client=client)) for client in VERSIONS]

@@ -125,6 +125,7 @@ def best_by_search(machines: Sequence[Machine], refusal: float) -> float:
     return means[best]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "limits",
     [(None, None, None), (50.0, None, None), (50.0, 40.0, None), (80.0, 40.0, 100.0), (20.0, 60.0, None),
