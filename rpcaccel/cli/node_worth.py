@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from rpcaccel.cli import admin_client, progress_bar
-from rpcaccel.core.nodes.weighing import told
+from rpcaccel.core.weights.weighing import told
 from rpcaccel.core.wire.printable import printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from rpcaccel.config.patch import Edit
 from rpcaccel.config.schema import Described
 from rpcaccel.controlplane.settings.audit import Change
-from rpcaccel.core.nodes.whole_weights import LARGEST
+from rpcaccel.core.weights.whole_weights import LARGEST
 
 
 class Difference(TypedDict):

@@ -1,6 +1,6 @@
 """Applies the suggested weights where `networks.*.weights` is "auto": in bounded steps, each a change like any other.
 
-How long a step is, and which one is taken back, core.nodes.weight_walk says by what was measured since the last one.
+How long a step is, and which one is taken back, core.weights.weight_walk says by what was measured since the last one.
 Each stands in the audit with its reason, and undo takes it back. After somebody has changed or undone weights by hand,
 the network is left alone for a while.
 """
@@ -18,8 +18,8 @@ from rpcaccel.config.errors import dotted
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Ledger, RefusedError
 from rpcaccel.controlplane.stats.worth import Gathered, patch_of
-from rpcaccel.core.nodes.weighing import Suggestion
-from rpcaccel.core.nodes.weight_walk import EARLY, Measured, Walk
+from rpcaccel.core.weights.weighing import Suggestion
+from rpcaccel.core.weights.weight_walk import EARLY, Measured, Walk
 
 LOOK_EVERY = 30.0
 """Seconds between two looks at whether a step is due."""

@@ -17,10 +17,10 @@ from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.controlplane.stats.summaries import At, Seconds, Share
 from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
 from rpcaccel.core.agreement.cases import Case, is_suspect
-from rpcaccel.core.nodes.comparison import compare
-from rpcaccel.core.nodes.forecast import Forecast, pool
-from rpcaccel.core.nodes.weighing import Suggestion
 from rpcaccel.core.stats.histogram import Histogram
+from rpcaccel.core.weights.comparison import compare
+from rpcaccel.core.weights.forecast import Forecast, pool
+from rpcaccel.core.weights.weighing import Suggestion
 
 A_MILLION = 1e6
 Times = Annotated[

@@ -1,5 +1,5 @@
 """What the weights of a network should be, from what its nodes did in the last hour: the facts, gathered from counts,
-quotas and settings, are handed to core.nodes.weighing.
+quotas and settings, are handed to core.weights.weighing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.stats.buckets import NodeKey
 from rpcaccel.controlplane.stats.node_history import NodeHistory, NodeSum, PastSlice, PastTotal
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from rpcaccel.core.nodes.forecast import pool
-from rpcaccel.core.nodes.weighing import NodeFacts, RateLimit, Suggestion, suggest
-from rpcaccel.core.nodes.weight_walk import Measured
 from rpcaccel.core.replies.failure import FailureKind, is_node_fault
+from rpcaccel.core.weights.forecast import pool
+from rpcaccel.core.weights.weighing import NodeFacts, RateLimit, Suggestion, suggest
+from rpcaccel.core.weights.weight_walk import Measured
 
 SPARE = 0.95
 """Share of what is left of a quota that is planned with: calls that are heavier than those before take more of it."""

@@ -1,1 +1,1 @@
-"""A node's state (breaker, limits, quota, latency, lag), which nodes are eligible, and what weight they deserve."""
+"""A node's state (breaker, limits, quota, latency, lag), and which nodes are eligible."""

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rpcaccel.controlplane.nodes.auto_weights import MYSELF, REST, AutoWeights
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import Ledger
-from rpcaccel.core.nodes.weight_walk import STEP_EVERY
-from rpcaccel.core.nodes.whole_weights import STEP, step
+from rpcaccel.core.weights.weight_walk import STEP_EVERY
+from rpcaccel.core.weights.whole_weights import STEP, step
 from tests.support.watched_nodes import NETWORK, WatchedNodes
 
 OPERATOR = Author("ops", "page")

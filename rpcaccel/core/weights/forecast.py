@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from rpcaccel.core.nodes.comparison import EDGES
 from rpcaccel.core.stats.histogram import BOUNDS, BUCKETS, Histogram, together
+from rpcaccel.core.weights.comparison import EDGES
 
 LACKS = 20.0
 """A node that answered no call of a method, where its part of the answers let expect this many, does not serve the

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from rpcaccel import balancers
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.nodes.weighing import NodeFacts, RateLimit, suggest
-from rpcaccel.core.nodes.whole_weights import LARGEST
 from rpcaccel.core.stats.histogram import Histogram
+from rpcaccel.core.weights.weighing import NodeFacts, RateLimit, suggest
+from rpcaccel.core.weights.whole_weights import LARGEST
 
 METHODS = ("eth_call", "eth_getBalance", "eth_getBlockByNumber")
 

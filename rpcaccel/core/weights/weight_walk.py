@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from rpcaccel.core.nodes.comparison import Comparison, compare
-from rpcaccel.core.nodes.weighing import Suggestion, told
-from rpcaccel.core.nodes.whole_weights import STEP, shares_of, step
 from rpcaccel.core.stats.histogram import Histogram
+from rpcaccel.core.weights.comparison import Comparison, compare
+from rpcaccel.core.weights.weighing import Suggestion, told
+from rpcaccel.core.weights.whole_weights import STEP, shares_of, step
 
 STEP_EVERY = 600.0
 """Seconds between two of the longest steps, and the seconds that nodes must have been watched before a step."""

@@ -8,10 +8,10 @@ from statistics import NormalDist, fmean
 
 import pytest
 
-from rpcaccel.core.nodes.weighing import Advice, NodeFacts, Suggestion, suggest
-from rpcaccel.core.nodes.weight_walk import EARLY, LATEST, SHORTEST, STEP_EVERY, Measured, Move, Walk
-from rpcaccel.core.nodes.whole_weights import shares_of
 from rpcaccel.core.stats.histogram import Histogram, together
+from rpcaccel.core.weights.weighing import Advice, NodeFacts, Suggestion, suggest
+from rpcaccel.core.weights.weight_walk import EARLY, LATEST, SHORTEST, STEP_EVERY, Measured, Move, Walk
+from rpcaccel.core.weights.whole_weights import shares_of
 
 SPREAD = [exp(NormalDist(-0.045, 0.3).inv_cdf((number + 0.5) / 20)) for number in range(20)]
 """Evenly likely latencies, as multiples of their mean."""

@@ -13,10 +13,10 @@ from math import inf, sqrt
 
 from msgspec import Struct
 
-from rpcaccel.core.nodes.comparison import FEWEST, SURE, Paces, compare, mean_of, paces_of
-from rpcaccel.core.nodes.forecast import Forecast, forecast_of, limited, pool, replay
-from rpcaccel.core.nodes.whole_weights import shares_of, whole_weights
 from rpcaccel.core.stats.histogram import Histogram, together
+from rpcaccel.core.weights.comparison import FEWEST, SURE, Paces, compare, mean_of, paces_of
+from rpcaccel.core.weights.forecast import Forecast, forecast_of, limited, pool, replay
+from rpcaccel.core.weights.whole_weights import shares_of, whole_weights
 
 LEAST_CALLS = 50
 """Compared calls of a node below which nothing is said of it."""

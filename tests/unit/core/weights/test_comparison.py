@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.comparison import FEWEST, compare, mean_of, paces_of
-from rpcaccel.core.nodes.forecast import limited
 from rpcaccel.core.stats.histogram import Histogram
+from rpcaccel.core.weights.comparison import FEWEST, compare, mean_of, paces_of
+from rpcaccel.core.weights.forecast import limited
 
 
 def took(*seconds: float) -> Histogram:
