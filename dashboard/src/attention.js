@@ -4,7 +4,6 @@ import { errorsAt, nodeAt } from "./parts.js";
 
 const STANDS = "has no node that can take calls";
 const FAILS = "of the calls failed";
-const CONTRADICTED = "was contradicted by two others";
 const TIERS = ["disk", "redis"];
 
 const isNode = ({ subject }, networks) => networks.some((network) => subject.startsWith(`${network}/`));
@@ -16,9 +15,6 @@ function urgency(notice, networks) {
 }
 
 export const mostUrgent = (found, networks) => [...found].sort((one, two) => urgency(one, networks) - urgency(two, networks));
-
-/** The nodes, as NETWORK/NODE, that others contradict more often than by chance. */
-export const suspected = (attention) => new Set(attention.filter(({ text }) => text.includes(CONTRADICTED)).map(({ subject }) => subject));
 
 /** The address of the view that tells more, or null. */
 export function leadsTo(notice, networks) {

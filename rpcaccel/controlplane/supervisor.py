@@ -79,7 +79,7 @@ class Supervisor:
         self._history_keeper = HistoryKeeper(self._history)
         self.overview = SupervisorView(
             lambda: self.settings,
-            self._probers.heads,
+            self._heads,
             self.links,
             notices=self._notices,
             quotas=self._quotas.of,
@@ -262,6 +262,11 @@ class Supervisor:
         """The heads with the nodes of the network that are suspected."""
         suspects = self.disagreements.suspects_of(heads.network)
         return replace(heads, suspects=suspects) if suspects else heads
+
+    def _heads(self, network: str) -> NetworkHeads | None:
+        """What is known of the nodes of a network; None before the first probe."""
+        heads = self._probers.heads.get(network)
+        return None if heads is None else self._with_suspects(heads)
 
     def _tell_suspects(self, network: str) -> None:
         if (heads := self._probers.heads.get(network)) is not None:

@@ -82,16 +82,20 @@ def sample_cases() -> list[Case]:
 
 
 def compared(view: SampleView) -> None:
-    """Let the answers of nodes a and b be compared: b is contradicted more often than by chance, and attention says
-    so."""
+    """Let the answers of nodes a and b be compared."""
     good, bad = view.tally.node(NETWORK, "a"), view.tally.node(NETWORK, "b")
     good.compared, good.undecided = 512, 1
     bad.compared, bad.minority, bad.undecided, bad.false_hashes = 31, 2, 1, 3
+
+
+def suspect(view: SampleView) -> None:
+    """Let node b be contradicted more often than by chance, and attention say so."""
     said = (
         f"node {NETWORK}/b was contradicted by two others in 2 of 31 compared answers, last in one to "
         "hmyv2_getBalanceByBlockNumber: look at the cases in the report on nodes"
     )
     view.notices.append(Notice("bad", f"{NETWORK}/b", said))
+    view.node_list[1] = replace(view.node_list[1], suspect=True)
 
 
 def prove(view: SampleView) -> None:

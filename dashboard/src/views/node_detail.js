@@ -12,7 +12,7 @@ import { agreement } from "./worth.js";
 
 const SETTINGS = ["tier", "tags", "roles", "quota.second", "quota.day", "quota.month", "quota.heavy", "timeout", "connect_timeout", "max_connections", "max_heavy", "keepalive", "warm", "max_answer", "gather"];
 
-/** `about`: what else is known of a node: { isSuspected, did, over, showCases } of it. */
+/** `about`: what else is known of a node: { did, over, showCases } of it. */
 export function nodeDetail(first, about) {
   const path = ["networks", first.network, "nodes", first.id];
   const told = h("div", { class: "facts" });
@@ -69,8 +69,8 @@ export function nodeDetail(first, about) {
       settings?.update();
       refresh(why, node.state + node.why, () => [stateOf(node), node.why ? `: ${node.why}` : ""]);
       refresh(told, JSON.stringify([node, about.did(node)?.agreement, about.over()]), () => draw(node));
-      redraw(doubt, String(about.isSuspected(node)), () => (about.isSuspected(node) ? [state("bad", "suspected"), ": two other nodes contradicted it more often than chance explains. It is judged by the last hour; nothing that it answers is kept meanwhile. ", cases] : ""));
-      doubt.hidden = !about.isSuspected(node);
+      redraw(doubt, String(node.suspect), () => (node.suspect ? [state("bad", "suspected"), ": two other nodes contradicted it more often than chance explains. It is judged by the last hour; nothing that it answers is kept meanwhile. ", cases] : ""));
+      doubt.hidden = !node.suspect;
       proof.update(node);
       probe.hidden = !store.writable;
     },

@@ -24,14 +24,14 @@ const pushes = (node) => (node.pushes ? svg("svg", { class: "pushes", viewBox: "
 const nameColumn = { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name", title: node.id }, node.id) };
 
 /** The name, state and head of a node; with its network where rows of several stand among each other, and marked where
- *  `isSuspected(node)`. */
-export const identity = (severalNetworks, isSuspected = () => false) => [
+ *  others contradict it. */
+export const identity = (severalNetworks) => [
   nameColumn,
   ...(severalNetworks ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }] : []),
   {
     title: "State", sort: (node) => node.state, look: "elastic",
-    text: (node) => `${isSuspected(node)} ${node.state} ${node.why} ${node.since === null ? "" : span(node.since)}`,
-    cell: (node) => h("div", { class: "line", title: node.why || null }, isSuspected(node) ? [state("bad", "suspected"), " "] : "", stateOf(node), node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since).split(" ")[0]}`),
+    text: (node) => `${node.suspect} ${node.state} ${node.why} ${node.since === null ? "" : span(node.since)}`,
+    cell: (node) => h("div", { class: "line", title: node.why || null }, node.suspect ? [state("bad", "suspected"), " "] : "", stateOf(node), node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since).split(" ")[0]}`),
       node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : ""),
   },
   {

@@ -1,6 +1,5 @@
 // Nodes: how each is, what it carries, and what it should carry.
 
-import { suspected } from "../attention.js";
 import { Chart } from "../chart.js";
 import { h, redraw, setText, state } from "../dom.js";
 import { block, duration, lately, rate, span } from "../format.js";
@@ -116,21 +115,20 @@ export const nodes = {
   build: (documents, feed) => {
     let last = documents.nodes.nodes;
     let known = documents.overview.networks;
-    let suspects = new Set();
     const keyOf = (node) => `${node.network}/${node.id}`;
     const table = new Table({
       label: "Nodes", key: keyOf, detail: (node) => nodeDetail(node, about),
       group: { of: (node) => node.network, head: (network) => networkHead(network, documents.overview.balancers ?? Object.keys(SAYS.balancer), () => known) },
       find: (node) => `${node.id} ${node.network} ${node.state} ${node.address}`,
       columns: [
-        ...identity(false, (node) => suspects.has(keyOf(node))),
+        ...identity(false),
         { title: "Weight", hint: "and the share of the calls that it means", sort: (node) => node.weight, build: (node) => weightControl(node, () => last) },
         { ...share, fold: 4 }, ...figures(),
         ...(store.writable ? [{ title: "", name: "Actions", look: "acts", build: (node) => actions(node, () => table.open(keyOf(node)).probe()) }] : []),
       ],
     });
     const about = {
-      isSuspected: (node) => suspects.has(keyOf(node)), did: (node) => report.of(keyOf(node)), over: () => report.over, showCases: (node) => report.cases.of(keyOf(node)),
+      did: (node) => report.of(keyOf(node)), over: () => report.over, showCases: (node) => report.cases.of(keyOf(node)),
     };
     const note = quiet();
     const charts = nodeCharts(() => feed.turn("history"));
@@ -159,7 +157,6 @@ export const nodes = {
       update: ({ overview, nodes: now, history, settings }) => {
         last = now.nodes;
         known = overview.networks;
-        suspects = suspected(overview.attention);
         report.update(overview);
         setText(note, `${last.filter((node) => node.eligible).length} of ${last.length} take calls${now.minute ? ` · percentiles of the last ${lately(now.minute)}` : ""}`);
         field.hidden = last.length < 8;

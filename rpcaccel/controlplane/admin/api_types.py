@@ -161,6 +161,7 @@ class NodeStanding(TypedDict):
     tier: int
     limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")]
     quota: list[QuotaNow]
+    suspect: Annotated[bool, Meta(description="Do other nodes contradict it more often than by chance?")]
     proof: Annotated[ProofNow | None, Meta(description="The last proof; null before the first has ended.")]
 
 

@@ -16,7 +16,7 @@ from rpcaccel.controlplane.stats.proof_document import ProofNow, proof_document
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.controlplane.stats.summaries import At, Seconds, Share
 from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
-from rpcaccel.core.agreement.cases import Case, is_suspect
+from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.stats.histogram import Histogram
 from rpcaccel.core.weights.comparison import compare
 from rpcaccel.core.weights.forecast import Forecast, pool
@@ -37,7 +37,7 @@ class Agreement(TypedDict):
     minority: Annotated[int, Meta(description="Comparisons in which two others contradicted it.")]
     undecided: Annotated[int, Meta(description="Comparisons that no third node could decide.")]
     false_hashes: Annotated[int, Meta(description="Answers whose logs named a block hash that the block lacks.")]
-    suspect: Annotated[bool, Meta(description="Was it contradicted more often than by chance?")]
+    suspect: Annotated[bool, Meta(description="Is it contradicted more often than by chance now?")]
 
 
 class AnswerReported(TypedDict):
@@ -247,7 +247,7 @@ def _node(
             "minority": one.minority,
             "undecided": one.undecided,
             "false_hashes": one.false_hashes,
-            "suspect": is_suspect(one.compared, one.minority),
+            "suspect": view.suspect,
         },
         "latency": _latency(one, whole),
         "errors": one.failures,

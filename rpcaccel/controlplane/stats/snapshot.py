@@ -60,6 +60,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     """Calls that the node may have at once, all workers together; 0 when not known."""
     quota: tuple[QuotaUse, ...] = ()
     """The use of each quota of the node by all workers together."""
+    suspect: bool = False
+    """Is it contradicted by other nodes more often than by chance?"""
     proof: Proof | None = None
     """What shadow calls showed of the node; None before its first proof has ended."""
 
@@ -133,7 +135,7 @@ class SupervisorView:
     def __init__(
         self,
         settings: Callable[[], Settings],
-        heads: Mapping[str, NetworkHeads],
+        heads: Callable[[str], NetworkHeads | None],
         links: Sequence[Link],
         clock: Callable[[], float] = time.monotonic,
         notices: Callable[[], Sequence[Notice]] = tuple,
@@ -141,7 +143,11 @@ class SupervisorView:
         replaced: Callable[[], Mapping[str, int]] = dict,
         listen: Callable[[], str] = str,
     ) -> None:
-        """`listen` gives the address that calls are taken on, once there is one."""
+        """
+        Args:
+            heads: what is known of the nodes of a network; None before the first probe.
+            listen: the address that calls are taken on, once there is one.
+        """
         self._settings = settings
         self._heads = heads
         self._links = links
@@ -197,9 +203,9 @@ class SupervisorView:
             for node in report.nodes:
                 told.setdefault((node.network, node.id), []).append(node)
         views = [
-            self._node(name, node, told.get((name, node.id), []), aim)
+            self._node(name, node, told.get((name, node.id), []), heads, aim)
             for name, network in self._settings().networks.items()
-            for aim in (balancers.aim(network.balancer),)
+            for aim, heads in ((balancers.aim(network.balancer), self._heads(name)),)
             for node in network.nodes
         ]
         present = {(view.network, view.id) for view in views}
@@ -207,7 +213,7 @@ class SupervisorView:
         return views
 
     def _head(self, name: str, network: NetworkSettings) -> HeadView:
-        heads = self._heads.get(name)
+        heads = self._heads(name)
         served = Served() if heads is None else heads.served
         chain = chains.load(network.chain)
         return HeadView(
@@ -221,8 +227,9 @@ class SupervisorView:
             note=served.note,
         )
 
-    def _node(self, name: str, node: NodeSettings, told: Sequence[NodeReport], aim: str) -> NodeView:
-        heads = self._heads.get(name)
+    def _node(
+        self, name: str, node: NodeSettings, told: Sequence[NodeReport], heads: NetworkHeads | None, aim: str
+    ) -> NodeView:
         found = next((known for known in heads.nodes if known.id == node.id), None) if heads is not None else None
         head = -1 if found is None else found.head
         served = -1 if heads is None else heads.served.head
@@ -252,6 +259,7 @@ class SupervisorView:
             tier=node.tier,
             limit=sum(report.limit for report in told),
             quota=self._quotas(name, node, told),
+            suspect=heads is not None and node.id in heads.suspects,
             proof=None if found is None else found.proof,
         )
 

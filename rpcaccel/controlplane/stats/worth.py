@@ -107,7 +107,7 @@ class Gathered:
             id=view.id,
             weight=view.weight,
             tier=view.tier,
-            held=view.weight == 0 or view.state in _OUT,
+            held=view.weight == 0 or view.suspect or view.state in _OUT,
             methods=one.by_method,
             calls=one.calls,
             faults=_faults(one),

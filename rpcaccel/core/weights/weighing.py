@@ -69,7 +69,7 @@ class NodeFacts(Struct, frozen=True, kw_only=True):
     weight: int
     tier: int = 0
     held: bool = False
-    """Is it left alone? The operator drained it or gave it weight 0, or it is of another chain."""
+    """Is it left alone? It is drained, suspected, of weight 0, or of another chain."""
     methods: Mapping[str, Histogram] = {}
     """Latency of good answers by method."""
     calls: int = 0

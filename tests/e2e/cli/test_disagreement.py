@@ -76,6 +76,8 @@ async def test_a_real_node_whose_state_was_altered_is_contradicted_and_its_answe
         await proxy.call("eth_getBalance", f"0x{number:040x}", head)
     (said,) = await attention(proxy, "was contradicted by two others")
     assert (said["level"], said["subject"]) == ("bad", "ethereum/b")
+    assert {name: node["suspect"] for name, node in (await proxy.nodes()).items()} == {
+        "a": False, "b": True, "c": False}  # fmt: skip
     assert (
         "drain"
         in (await proxy.changed({"networks": {"ethereum": {"nodes": {"b": {"drain": True}}}}}))["change"]["text"]

@@ -23,7 +23,7 @@ from tests.support.described_answers import problems
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import NETWORK, SampleView
-from tests.support.sample_worth import AT, compared, limited, prove, sample_case, sample_cases, sample_proof
+from tests.support.sample_worth import AT, compared, limited, prove, sample_case, sample_cases, sample_proof, suspect
 
 WORTH, CASES = "What each node is worth", "Answers that differ"
 REPORT = "/api/v1/nodes/report"
@@ -142,7 +142,10 @@ async def test_a_node_without_a_proof_says_when_it_gets_one(page: Page, control:
 # -- agreement -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_suspected_node_is_marked_and_leads_to_its_cases(page: Page) -> None:
+async def test_a_suspected_node_is_marked_and_leads_to_its_cases(page: Page, view: SampleView, admin: Admin) -> None:
+    await expect(row(page, "Nodes", "b").locator(".state.bad")).to_have_count(0)
+    suspect(view)
+    busy(view, admin, 1)
     await expect(row(page, "Nodes", "b").locator(".state.bad")).to_have_text("✖suspected")
     await expect(row(page, "Nodes", "a").locator(".state.bad")).to_have_count(0)
     detail = await known(page, "b")
@@ -154,7 +157,9 @@ async def test_a_suspected_node_is_marked_and_leads_to_its_cases(page: Page) -> 
     await expect(page.get_by_label("Contradicted", exact=True)).to_have_value(f"{NETWORK}/b")
 
 
-async def test_attention_about_a_suspected_node_leads_to_it(visitor: Visitor, admin: Admin) -> None:
+async def test_attention_about_a_suspected_node_leads_to_it(visitor: Visitor, view: SampleView, admin: Admin) -> None:
+    suspect(view)
+    busy(view, admin, 1)
     page = await visitor.open(admin.address)
     await page.get_by_role("link", name=re.compile("was contradicted by two others in 2 of 31")).click()
     await expect(table(page, "Nodes").locator("tr.detail:visible")).to_contain_text("Show the cases")

@@ -73,7 +73,7 @@ class LaggingWorld:
         self.settings = Settings.model_validate({"networks": {"n": {"chain": "harmony", "nodes": listed}}})
         self.heads: dict[str, NetworkHeads] = {}
         links: Any = [Reported()]
-        self.view = SupervisorView(lambda: self.settings, self.heads, links, clock=self.clock.now)
+        self.view = SupervisorView(lambda: self.settings, self.heads.get, links, clock=self.clock.now)
         self.control = SampleControl()
         self.live = LiveEvents(self.control)
         self.prober = Prober(

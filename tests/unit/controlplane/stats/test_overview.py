@@ -70,7 +70,7 @@ def overview(
     links: Any = [Told(made) for made in reports] or [Told(None)]
     return SupervisorView(
         lambda: settings,
-        heads,
+        heads.get,
         links,
         clock=clock,
         quotas=lambda _network, _node, told: tuple(use for report in told for use in report.quota),
@@ -161,7 +161,7 @@ def test_the_block_time_is_the_operators_else_the_measured_one(
 ) -> None:
     made = Settings.model_validate({"networks": {"n": {"nodes": ["http://a.example"], **settings}}})
     heads = {"n": NetworkHeads(network="n", served=Served(head=10), block_time=measured)}
-    assert SupervisorView(lambda: made, heads, []).frame().heads[0].block_time == shown
+    assert SupervisorView(lambda: made, heads.get, []).frame().heads[0].block_time == shown
 
 
 def test_an_address_shows_neither_user_nor_key() -> None:
@@ -173,7 +173,7 @@ def test_an_address_shows_neither_user_nor_key() -> None:
 def test_a_frame_is_made_of_one_account_of_each_worker() -> None:
     settings = Settings.model_validate({"networks": {"n": {"nodes": ["http://a.example"]}}})
     links: Any = [Told(report(calls=2)), Told(report(calls=3)), Told(None)]
-    looking = SupervisorView(lambda: settings, {}, links)
+    looking = SupervisorView(lambda: settings, {}.get, links)
     frame = looking.frame()
     assert [link.asked for link in links] == [1, 1, 1]
     assert (sum(cell.calls for cell in frame.snapshot.cells), len(frame.workers), len(frame.nodes)) == (5, 2, 1)
@@ -184,9 +184,10 @@ def test_a_frame_is_made_of_one_account_of_each_worker() -> None:
 def test_the_address_that_calls_are_taken_on_is_told() -> None:
     settings = Settings.model_validate({"listen": "127.0.0.1:0", "networks": {"n": {"nodes": ["http://a.example"]}}})
     assert (
-        SupervisorView(lambda: settings, {}, [], listen=lambda: "127.0.0.1:80").settings()["listen"] == "127.0.0.1:80"
+        SupervisorView(lambda: settings, {}.get, [], listen=lambda: "127.0.0.1:80").settings()["listen"]
+        == "127.0.0.1:80"
     )
-    assert SupervisorView(lambda: settings, {}, []).settings()["listen"] == "127.0.0.1:0"
+    assert SupervisorView(lambda: settings, {}.get, []).settings()["listen"] == "127.0.0.1:0"
 
 
 def test_since_counts_from_the_change_of_state() -> None:
@@ -202,7 +203,7 @@ def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
         listed = [{"id": name, "url": f"http://{name}"} for name in nodes]
         return Settings.model_validate({"networks": {"n": {"nodes": listed}}})
 
-    view = SupervisorView(settings, {}, [], clock=lambda: now[0])
+    view = SupervisorView(settings, {}.get, [], clock=lambda: now[0])
     view.frame()
     nodes.remove("b")
     now[0] += 60
@@ -210,6 +211,15 @@ def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
     nodes.append("b")
     now[0] += 60
     assert [node.since for node in view.frame().nodes] == [120.0, 0.0]
+
+
+def test_a_node_is_suspected_as_long_as_those_who_judge_nodes_say_so() -> None:
+    heads = {"n": NetworkHeads(network="n", served=Served(), suspects=("b",))}
+    made = Settings.model_validate({"networks": {"n": {"nodes": ["http://h.example,id=a", "http://i.example,id=b"]}}})
+    view = SupervisorView(lambda: made, heads.get, [])
+    assert [node.suspect for node in view.frame().nodes] == [False, True]
+    heads["n"] = NetworkHeads(network="n", served=Served())
+    assert [node.suspect for node in view.frame().nodes] == [False, False]
 
 
 def test_a_network_without_heads_is_shown_as_not_known() -> None:
@@ -222,14 +232,14 @@ def test_a_network_without_heads_is_shown_as_not_known() -> None:
 def test_a_node_is_shown_with_what_the_balancer_of_its_network_aims_at() -> None:
     listed = {name: {"balancer": name, "nodes": ["http://a.example"]} for name in ("peak_ewma", "smooth_weighted")}
     made = Settings.model_validate({"networks": listed})
-    aims = [node.share_aim for node in SupervisorView(lambda: made, {}, []).frame().nodes]
+    aims = [node.share_aim for node in SupervisorView(lambda: made, {}.get, []).frame().nodes]
     assert aims == [balancers.aim("peak_ewma"), ""]
 
 
 def test_a_chain_without_shards_is_shown_without_one() -> None:
     listed = {name: {"chain": name, "nodes": ["http://a.example"]} for name in ("harmony", "ethereum")}
     made = Settings.model_validate({"networks": listed})
-    heads = SupervisorView(lambda: made, {}, []).frame().heads
+    heads = SupervisorView(lambda: made, {}.get, []).frame().heads
     assert [(head.network, head.shard) for head in heads] == [("harmony", 0), ("ethereum", None)]
 
 

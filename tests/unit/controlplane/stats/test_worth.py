@@ -144,6 +144,16 @@ def test_where_a_balancer_looks_at_more_than_weights_the_sentence_says_so() -> N
     assert why.endswith("; peak_ewma aims at shares by latency, so it may come otherwise")
 
 
+def test_a_suspected_node_is_told_as_such_and_is_given_no_further_calls() -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06, "c": 0.06})
+    watched.live(60)
+    assert whys(watched)["a"].startswith("19.9 ms against 60 ms of c")
+    watched.more["a"] = {"suspect": True}
+    assert whys(watched) == {}
+    told = report(watched.gathered(), "hour")
+    assert [node["agreement"]["suspect"] for node in told["nodes"]] == [True, False, False]
+
+
 def test_a_cordoned_node_has_no_suggested_weight_and_a_drained_one_keeps_its_own_beside_the_others() -> None:
     watched = WatchedNodes({"a": 0.02, "b": 0.06, "c": 0.02})
     watched.live(60)
