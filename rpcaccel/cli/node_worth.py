@@ -144,7 +144,7 @@ def _errors(errors: dict[str, int]) -> str:
 
 
 def _agreement(agreement: dict[str, int]) -> str:
-    """ "2 of 512 wrong, 1 undecided"."""
+    """ "2 of 512 wrong, 1 undecided", and whether that is more than chance explains."""
     if not agreement["compared"] and not agreement["false_hashes"]:
         return "–"
     words = [f"{agreement['minority']} of {agreement['compared']} wrong"]
@@ -152,6 +152,8 @@ def _agreement(agreement: dict[str, int]) -> str:
         words.append(f"{agreement['undecided']} undecided")
     if agreement["false_hashes"]:
         words.append(f"{agreement['false_hashes']} false hashes")
+    if agreement["suspect"]:
+        words.append("suspected")
     return ", ".join(words)
 
 

@@ -458,6 +458,5 @@ class Fetch(Flight):
             self._task.cancel()
         if self._lease is not None:
             self._shared.leasing.release(self._lease)
-        self._machine = self._only = self._lookup = self._check = (
-            None  # what knows this call: no ring of objects is to be left
-        )
+        # What knows this call: no ring of objects is to be left.
+        self._machine = self._only = self._lookup = self._check = None

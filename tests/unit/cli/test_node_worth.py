@@ -97,12 +97,12 @@ def test_a_row_tells_all_of_a_node() -> None:
     watched.live(60)
     found: Any = reported(watched)
     one = found["nodes"][1]
-    one["agreement"] = {"compared": 512, "minority": 2, "undecided": 1, "false_hashes": 3}
+    one["agreement"] = {"compared": 512, "minority": 2, "undecided": 1, "false_hashes": 3, "suspect": True}
     one["errors"] = {"timeout": 4, "connect": 1}
     one["quota"] = [{"window": "day", "used": 10, "limit": 100, "projected": 55.0, "renews": ""}]
     made = table(found["nodes"], found, NETWORK)
     row = {str(column.header): str(list(column.cells)[1]) for column in made.columns}
-    assert row["agreement"] == "2 of 512 wrong, 1 undecided, 3 false hashes"
+    assert row["agreement"] == "2 of 512 wrong, 1 undecided, 3 false hashes, suspected"
     assert row["errors"] == "5 (timeout 4, connect 1)"
     assert row["quota"] == "day 10%, 55% at its end"
     assert row["behind"] == "0.0% (p99 0)"
