@@ -25,6 +25,7 @@ FIRST = "0.2.0"
 _NAMES = {"networks": "harmony-s0", "nodes": "own", "accounts": "ops", "keys": "my-dapp", "rules": "eth_getLogs"}
 """The name that an example has in each table of names."""
 _KINDS = {"switch": "true or false", "whole": "whole number"}
+_PROGRAM = "Keys of the whole program, which stand in a file before its first table."
 _KNOWN = {"chains": chains.names, "balancers": balancers.names}
 """The values of keys that name one of the files in a folder (value_types.KNOWN)."""
 _INTRODUCTION = """\
@@ -222,8 +223,8 @@ def _toml(value: Any, kind: str) -> str:
 def _section(
     place: _Place, model: type[Section], rows: list[_Row], waits: Mapping[str, str], flags: Mapping[str, str]
 ) -> str:
-    about = " ".join((model.__doc__ or "").split())
-    lines = [f"\n## {_title(place)}\n", *([about, ""] if place.path else [])]
+    about = " ".join((model.__doc__ or "").split()) if place.path else _PROGRAM
+    lines = [f"\n## {_title(place)}\n", about, ""]
     lines += ["| key | takes | default | applied | since | explanation |", "|---|---|---|---|---|---|"]
     for row in rows:
         when = next((when for at, when in waits.items() if f"{row.path}.".startswith(f"{at}.")), "at once")
