@@ -25,6 +25,8 @@ which is for the file to decide."""
 _KINDS: dict[str, Kind] = {"integer": "whole", "number": "number", "boolean": "switch", "array": "list"}
 _BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 """JSON Schema's keyword for each bound: pydantic writes its own names where a value may be left out."""
+_OR_REFERENCE = r"|\$\{"
+"""What is put behind the pattern of a text: a file may hold a reference to a variable in its place."""
 
 
 class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,20 +47,22 @@ class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of the document that `config.load` reads."""
-    made: dict[str, Any] = _bounded(Settings.model_json_schema(mode="validation"))
+    """JSON Schema (2020-12) of the document that `config.load` reads, before references to variables are replaced."""
+    made: dict[str, Any] = _as_written(Settings.model_json_schema(mode="validation"))
     tables = made["$defs"]
     text = {"type": "string", "description": f"{NODE_TEXT}, all in one text."}
     tables["NodeSettings"] = {"anyOf": [text, {**tables["NodeSettings"], "required": ["url"]}]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "rpcaccel configuration"}
 
 
-def _bounded(schema: Any) -> Any:
+def _as_written(schema: Any) -> Any:
+    """The schema with the keywords of JSON Schema, for a file in which references are not replaced yet."""
     if isinstance(schema, list):
-        return [_bounded(part) for part in schema]
-    return (
-        {_BOUNDS.get(key, key): _bounded(part) for key, part in schema.items()} if isinstance(schema, dict) else schema
-    )
+        return [_as_written(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {_BOUNDS.get(key, key): _as_written(part) for key, part in schema.items()}
+    return made | {"pattern": made["pattern"] + _OR_REFERENCE} if isinstance(made.get("pattern"), str) else made
 
 
 def described() -> list[Described]:
