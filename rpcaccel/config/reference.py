@@ -23,7 +23,7 @@ FIRST = "0.2.0"
 """The first version that was released; a field that came later says so (sections.Since)."""
 
 _NAMES = {"networks": "harmony-s0", "nodes": "own", "accounts": "ops", "keys": "my-dapp", "rules": "eth_getLogs"}
-"""The name that an example has in each table of names."""
+"""The name that an example has in each table of names; "example" in any other."""
 _KINDS = {"switch": "true or false", "whole": "whole number"}
 _PROGRAM = "Keys of the whole program, which stand in a file before its first table."
 _KNOWN = {"chains": chains.names, "balancers": balancers.names}
@@ -125,12 +125,12 @@ def _section_in(annotation: Any) -> type[Section]:
 
 def _below(place: _Place, name: str, field: Mapping[str, Any], several: bool) -> _Place:
     """The place of the table, or of each of several tables, under a key."""
-    is_list = field.get("type") == "array"
+    is_list, example = field.get("type") == "array", _NAMES.get(name, "example")
     named = several and (not is_list or name == "nodes")  # a variable finds a node by its id
     variables = None if place.variables is None or (is_list and not named) else f"{place.variables}{_capitals(name)}__"
     if named and variables is not None:
-        variables += f"{_capitals(_NAMES[name])}__"
-    written = (*place.written, name, *([_NAMES[name]] if several and not is_list else ()))
+        variables += f"{_capitals(example)}__"
+    written = (*place.written, name, *([example] if several and not is_list else ()))
     return _Place((*place.path, name, *([EACH] if several else ())), written, variables, is_list)
 
 
@@ -187,7 +187,7 @@ def _takes(one: Described, field: Mapping[str, Any]) -> str:
     if one.kind == "text":
         longest = f", at most {field['maxLength']:,} characters" if "maxLength" in field else ""
         return ("secret text" if field.get("writeOnly") else "text") + longest
-    also = ' or `"auto"`' if field.get("pattern") == "^auto$" else ""
+    also = ' or `"auto"`' if "^auto$" in field.get("pattern", "") else ""
     return ", ".join([_KINDS.get(one.kind, one.kind) + also, *_bounds(one)])
 
 

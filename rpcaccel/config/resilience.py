@@ -190,7 +190,9 @@ class ResilientProgram(Section):
     """The settings of what happens when a worker process fails."""
 
     worker_timeout: WorkerTimeout = Field(
-        default=10.0, le=3600, description="Seconds without a word after which a worker process is replaced; 0: never."
+        default=10.0,
+        le=3600,
+        description="Seconds without a word after which a worker process is replaced, 3 at the least; 0: never.",
     )
 
 

@@ -62,7 +62,7 @@ def test_a_block_is_a_valid_part_of_a_file_with_every_key_of_its_table(title: st
     assert load_told(file, environ={} if "nodes = " in BLOCKS[title] else NODES).settings.networks
     above = "" if title == "The program" else f"{title}."
     own = [path.removeprefix(above) for path in ROWS if path.startswith(above) and "." not in path.removeprefix(above)]
-    shown = re.findall(r"^(\w+) = ", BLOCKS[title].rpartition("]\n\n")[2].rpartition("\n\n")[2], re.M)
+    shown = re.findall(r"^(\w+) = ", re.split(r"^\[.*\]$", BLOCKS[title], flags=re.M)[-1], re.M)
     tables = [path for path in own if f"{above}{path}.*" in TITLES and path not in shown]
     assert shown == [path for path in own if path not in tables]
 
@@ -80,10 +80,10 @@ def test_the_variable_that_a_block_names_sets_the_key_of_its_table(title: str, t
         file, environ={**nodes, found[1]: str(value).lower() if isinstance(value, bool) else str(value)}
     ).told
     path = next(path for path, source in told.items() if source == found[1])
-    key = re.sub(r"\[\d+\]", ".*", dotted(path)).replace("harmony-s0", "*").replace("accounts.ops", "accounts.*")
-    key = key.replace("keys.my-dapp", "keys.*").replace("rules.eth_getLogs", "rules.*")
-    assert key in ROWS
-    assert key.rpartition(".")[0] == (title if title != "The program" else "")
+    table, _, key = re.sub(r"\[(\d+)\]", r".\1", dotted(path)).rpartition(".")
+    above = "" if title == "The program" else title
+    assert re.fullmatch(re.escape(above).replace(r"\*", "[^.]+"), table)
+    assert f"{above}.{key}".strip(".") in ROWS
 
 
 def test_what_waits_for_new_workers_or_a_restart_is_what_the_ledger_says() -> None:
