@@ -36,7 +36,7 @@ def kustomization(folder: Path) -> dict[str, Any]:
     return dict(found)
 
 
-FOLDERS = sorted(path.parent for path in FOLDER.rglob("kustomization.yaml"))
+FOLDERS = [FOLDER / "base", *(FOLDER / "components" / name for name in COMPONENTS), EXAMPLE]
 OBJECTS = {
     f"{folder.name}/{one['kind']}/{one['metadata']['name']}": one
     for folder in FOLDERS

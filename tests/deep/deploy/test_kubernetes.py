@@ -53,6 +53,7 @@ from tests.deep.deploy.manifests import (
     settings_of,
 )
 from tests.support.fleet import GatedNode
+from tests.support.running import until
 from tests.support.services import LOOPBACK, ROOT, Program, free_port
 
 NEWEST = kubernetes_validate.latest_version().rpartition(".")[0]
@@ -392,6 +393,16 @@ async def status(http: aiohttp.ClientSession, url: str, **headers: str) -> int:
         return reply.status
 
 
+async def refuses(url: str) -> bool:
+    """Whether no new connection is taken there."""
+    try:
+        async with aiohttp.ClientSession() as own:
+            await status(own, url)
+    except aiohttp.ClientConnectionError:
+        return True
+    return False
+
+
 async def test_a_pod_starts_is_scraped_and_ends_as_its_manifest_says(tmp_path: Path, node: GatedNode) -> None:
     arguments, variables, calls, admin = on_this_machine(tmp_path, node)
     container = POD["containers"][0]
@@ -420,6 +431,7 @@ async def test_a_pod_starts_is_scraped_and_ends_as_its_manifest_says(tmp_path: P
             running = asyncio.create_task(call())
             await node.arrived.wait()
             program.signal(signal.SIGTERM)  # as the kubelet does after preStop
+            await until("new connections refused", lambda: refuses(f"http://{calls}/healthz"))
             assert not running.done()
             node.release()
             answered, body = await running
