@@ -3,6 +3,7 @@
 
 const LABELS = {
   workers: ["Workers", "processes"], worker_timeout: ["A silent worker is replaced after"], drain_timeout: ["Time to finish at shutdown"],
+  drain_linger: ["Open connections are answered at shutdown"],
   "memory.size": ["Memory for answers, per worker"], "memory.max_entry": ["Longest answer kept"],
   "disk.path": ["Folder of the cache on disk"], "disk.size": ["Room on the disk"], "disk.read_timeout": ["Time limit of a disk read"], "disk.queue": ["Unwritten answers, per worker"],
   "redis.prefix": ["Prefix of keys"], "redis.read_timeout": ["Time limit of a read"], "redis.write_timeout": ["Time limit of a write"],

@@ -456,6 +456,12 @@ class Settings(ResilientProgram):
     drain_timeout: Duration = Field(
         default=10.0, le=3600, description="Seconds that running calls get to finish at shutdown."
     )
+    drain_linger: Duration = Field(
+        default=0.0,
+        le=600,
+        description="Seconds at shutdown, before drain_timeout begins, in which calls on open connections are still "
+        "answered, each with word to close its connection.",
+    )
     errors: ErrorsSettings = Field(
         default=ErrorsSettings(), description="The log of errors on the page, and when they call for attention."
     )

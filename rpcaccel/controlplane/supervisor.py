@@ -190,7 +190,7 @@ class Supervisor:
                 last_first.push_async_callback(self._admin.close)
             last_first.push_async_callback(self._probers.stop)
             last_first.push_async_callback(self._quotas.stop)
-            last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout)
+            last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout, self.settings.drain_linger)
             last_first.push_async_callback(self._watchdog.stop)
             last_first.push_async_callback(self._auto_weights.stop)
             last_first.push_async_callback(self._hosts.stop)
