@@ -191,7 +191,7 @@ class Admin:
         self.history.add(self._frame.snapshot, now, at)
         self.history.nodes.add(self._frame.snapshot.nodes, self._frame.nodes, now, at)
         self._live_events.tell(self._frame, self.history, self._wall())
-        self._control.alerts.look(self._attention())
+        self._control.alerts.look(self._attention(now))
 
     async def _sampling(self, _app: web.Application) -> AsyncIterator[None]:
         self.sample()
@@ -287,13 +287,13 @@ class Admin:
 
     async def overview(self, _request: web.Request) -> web.Response:
         """The document of the first view."""
-        said = attention_document(self._attention(), self._control.alerts)
+        said = attention_document(self._attention(self._clock()), self._control.alerts)
         return json_response(documents.overview(self._frame, self.history, self.view.settings(), self._wall(), said))
 
-    def _attention(self) -> list[Notice]:
+    def _attention(self, now: float) -> list[Notice]:
         """What needs attention at the moment of the latest frame: what the page shows, and what alerts are made of."""
-        minute, now = self.history.window(documents.MINUTE), self._clock()
-        failing = error_documents.failing(minute, self._control.errors, self._control.ledger.settings.errors, now)
+        minute, limits = self.history.window(documents.MINUTE), self._control.ledger.settings.errors
+        failing = error_documents.failing(minute, self._control.errors, limits, now)
         return attention(self._frame, failing)
 
     async def nodes(self, _request: web.Request) -> web.Response:
