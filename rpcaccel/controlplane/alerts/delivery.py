@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from rpcaccel.controlplane.alerts.alert_book import Alert, Level
 
-PACE = 10.0
+PACE = 5.0
 """Seconds between two messages to one webhook at the least."""
 FIRST_BACKOFF, LONGEST_BACKOFF = 2.0, 300.0
 """Seconds until a failed message is tried again: doubled each time, of which chance takes up to a half."""
