@@ -134,7 +134,7 @@ function noticeLine(control) {
     redraw(level, notice.level, () => state(notice.level, ""));
     redraw(sentence, String(href), () => (href ? h("a", { href }) : h("span")));
     setText(sentence.firstChild, notice.text);
-    sentence.title = notice.text;
+    sentence.firstChild.title = notice.text;
     control?.update(notice);
   } };
 }

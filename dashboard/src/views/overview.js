@@ -162,7 +162,7 @@ function firstSection(networks, charts, changed, silenced) {
     all = !all;
     tell();
   });
-  const webhooks = h("a", { class: "quiet", href: "#/settings/alerts" });
+  const webhooks = h("a", { class: "quiet", href: "#/settings/alerts" }, "alerts");
   const attention = h("div", { class: "attention", role: "region", "aria-label": "Attention" }, parts.notices.element);
   const tell = () => {
     const worst = mostUrgent(told, networks);
@@ -171,7 +171,7 @@ function firstSection(networks, charts, changed, silenced) {
     redraw(well, String(told.length), () => (told.length ? quiet(`${plural(told.length, "thing needs", "things need")} attention`) : state("good", "Nothing needs attention")));
     const many = Object.keys(store.inForce(["alerts", "webhooks"]) ?? {}).length;
     webhooks.hidden = !told.length || !store.current;
-    setText(webhooks, many ? `${plural(many, "webhook is", "webhooks are")} told` : "no webhook is told");
+    webhooks.title = many ? `${plural(many, "webhook is", "webhooks are")} told` : "no webhook is told";
     more.hidden = told.length <= URGENT;
     setText(more, all ? "The worst alone" : `Show all ${told.length}`);
   };

@@ -123,6 +123,7 @@ export function alertsGroup(title, note, paths, refresh) {
     refresh();
   };
   const [table, form, silences] = [webhookTable(said), addForm(), silenceList(said)];
+  table.element.classList.add("cards", "webhooks");
   const none = hint("Nobody is told: there is no webhook.", "rpcaccel settings set alerts.webhooks.ops.url=https://hooks.example/…");
   inner.element.append(h("div", { class: "below" }, form.element, table.element, none, word, silences.element));
   if (store.writable) inner.element.querySelector(".head").append(h("span", { class: "end" }, form.open));

@@ -23,7 +23,8 @@ MOST_BLOCKS = 40
 """Blocks of a message in Slack's form, of which Slack takes 50."""
 LONGEST_SECTION, LONGEST_TEXT = 2900, 1900
 """Characters: Slack takes 3,000 in a section, and Discord 2,000 in a text."""
-_SHAPES = {"bad": ":red_circle:", "warn": ":large_yellow_circle:", "ended": ":white_check_mark:"}
+_SHAPES = {"bad": "🔴", "warn": "🟡", "ended": "✅"}
+"""Characters and not names such as :red_circle:, which not every receiver of Slack's form knows."""
 
 
 class TellingHost(Struct, frozen=True):

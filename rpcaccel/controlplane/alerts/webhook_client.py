@@ -5,6 +5,7 @@ Redirects are not followed, and of an answer only the beginning is read.
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -130,7 +131,8 @@ def _reason(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.ClientSSLError):
         return "TLS failed"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection: {error.os_error.strerror or 'it was refused'}"
+        number = error.os_error.errno
+        return f"no connection: {os.strerror(number).lower() if number else 'it was refused'}"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the connection was closed before the answer"
     return "its answer is no HTTP" if isinstance(error, aiohttp.ClientResponseError) else "the connection broke off"

@@ -72,9 +72,9 @@ def test_slack_gets_the_same_as_a_text_and_as_blocks_the_worst_first() -> None:
     lines = found["text"].split("\n")
     assert lines == [
         "*rpcaccel on edge-1: 2 alerts, 1 over*",
-        ":red_circle: a <https://rpc.example/#/nodes/s0%2Fa|look>",
-        ":large_yellow_circle: b <https://rpc.example/#/nodes/s0%2Fb|look>",
-        ":white_check_mark: over: c (it lasted 10 min) <https://rpc.example/#/nodes/s0%2Fc|look>",
+        "🔴 a <https://rpc.example/#/nodes/s0%2Fa|look>",
+        "🟡 b <https://rpc.example/#/nodes/s0%2Fb|look>",
+        "✅ over: c (it lasted 10 min) <https://rpc.example/#/nodes/s0%2Fc|look>",
     ]
     texts = [block["text"]["text"] for block in found["blocks"]]
     assert texts == [*lines, "<https://rpc.example/|the page>"]

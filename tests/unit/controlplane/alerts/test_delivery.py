@@ -196,6 +196,20 @@ def test_what_the_settings_leave_out_is_forgotten_without_a_word() -> None:
     assert told.look(after=60) == 0
 
 
+def test_what_began_again_and_ended_while_an_end_was_on_its_way_is_not_passed_over() -> None:
+    told = Told()
+    told.look("a")
+    told.now += 60
+    told.delivery.see({}, frozenset(), told.now, resolved=True)
+    message = told.delivery.message(told.now, NEVER)
+    assert message is not None
+    told.delivery.see({"a": _alert("a", told.now)}, frozenset(), told.now, resolved=True)
+    told.delivery.see({}, frozenset(), told.now + 1, resolved=True)
+    told.sent(message, OK)
+    assert told.look(after=60) == 1
+    assert told.taken == [("a", "firing"), ("a", "resolved"), ("a", "resolved")]
+
+
 AFTER = 5
 LOOKS = st.lists(
     st.tuples(
