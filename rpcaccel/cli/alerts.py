@@ -27,9 +27,7 @@ What = Annotated[
     str, typer.Argument(metavar="WHAT", help='A subject (network, NETWORK/NODE, …), an alert\'s id, or "all".')
 ]
 
-alerts = typer.Typer(
-    name="alerts", help="See what webhooks are told of, test them, silence alerts.", add_completion=False
-)
+alerts = typer.Typer(name="alerts", add_completion=False)
 
 
 @alerts.callback(invoke_without_command=True)
