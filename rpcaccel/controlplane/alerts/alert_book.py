@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal
 
@@ -43,7 +44,12 @@ def matter(notice: Notice) -> str:
 
 def alert_id(notice: Notice) -> str:
     """The id of the alert that a notice belongs to, the same over restarts and on every host."""
-    return blake2b(f"{notice.subject}\0{matter(notice)}".encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return _digest(notice.subject, matter(notice))
+
+
+@lru_cache(maxsize=MOST)
+def _digest(subject: str, kind: str) -> str:
+    return blake2b(f"{subject}\0{kind}".encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 class _Steady:

@@ -80,8 +80,10 @@ class Receiver:
         """Is the webhook told of this alert? It is never told of its own failures."""
         if alert.kind == self.kind or (self.settings.least == "bad" and alert.level != "bad"):
             return False
+        if not self.settings.networks:
+            return True
         network, _ = place_of(alert, networks)
-        return network is None or not self.settings.networks or network in self.settings.networks
+        return network is None or network in self.settings.networks
 
 
 class Alerting:
@@ -176,7 +178,7 @@ class Alerting:
         self.book.look(notices, now, self._settings.after)
         firing = self.book.firing()
         silences = in_force(self._silences, self._wall())
-        silenced = frozenset(id for id, one in firing.items() if silenced_by(silences, id, one.subject))
+        silenced = frozenset(id for id, one in firing.items() if silences and silenced_by(silences, id, one.subject))
         for receiver in self.receivers.values():
             told = {id: one for id, one in firing.items() if receiver.wants(one, self._networks)}
             receiver.delivery.see(told, silenced, now, resolved=receiver.settings.resolved)
