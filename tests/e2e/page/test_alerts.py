@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.audit import Author
 from tests.e2e.page.test_axe import grave
-from tests.e2e.page.tuning import apply, field
+from tests.e2e.page.tuning import apply, field, log_in, reader
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings
@@ -126,3 +126,14 @@ async def test_without_a_webhook_nothing_can_be_silenced_and_the_page_says_how_t
     await expect(link).to_have_attribute("title", "no webhook is told")
     await link.click()
     await expect(page.locator(".group", has_text="Nobody is told")).to_contain_text("settings set alerts.webhooks.ops")
+
+
+async def test_who_may_only_read_sees_who_is_told_and_can_change_nothing(visitor: Visitor) -> None:
+    visitor.expected = ["401"]
+    async with reader(visitor, "settings/alerts") as (page, _):
+        await log_in(page, "guest")
+        await expect(page.locator(".group", has_text="Nobody is told")).to_be_visible()
+        await expect(page.get_by_role("button", name="Add a webhook")).to_have_count(0)
+        await page.evaluate("location.hash = '#/overview'")
+        await expect(page.locator(".first .notices li").first).to_be_visible()
+        await expect(page.get_by_role("button", name="Silence: harmony-s0/c")).to_be_hidden()
