@@ -116,8 +116,7 @@ async def test_a_network_that_a_webhook_is_not_about_is_not_told_there(
 ) -> None:
     two = {"harmony-s0": {"nodes": ["http://a"]}, "x": {"nodes": ["http://b"]}}
     alerting = make()
-    changed = settings(ops={**OPS, "networks": ["x"]}).model_dump() | {"networks": two}
-    alerting.adopt(Settings.model_validate(changed | {"alerts": {**changed["alerts"]}}))
+    alerting.adopt(sample_settings(networks=two, alerts={"after": 0, "webhooks": {"ops": {**OPS, "networks": ["x"]}}}))
     await look(alerting, clock, NODE, Notice("warn", "x", "x has seen no new block for 60 s", "no block"))
     assert posted.told() == [[("x", "firing")]]
 
