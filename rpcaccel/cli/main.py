@@ -16,6 +16,7 @@ import typer.main
 from rpcaccel import __version__
 from rpcaccel.cli import bench, completion
 from rpcaccel.cli.admin_client import CaCert, RemoteError
+from rpcaccel.cli.alerts import alerts
 from rpcaccel.cli.check import check
 from rpcaccel.cli.client_errors import errors
 from rpcaccel.cli.clients import clients
@@ -50,6 +51,7 @@ app.command()(drain)
 app.command()(clients)
 app.command()(subscriptions)
 app.command()(errors)
+app.add_typer(alerts)
 app.add_typer(settings)
 app.command()(simnode)
 app.command()(key)

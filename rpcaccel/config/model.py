@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from rpcaccel.config.alert_settings import AlertsSettings
 from rpcaccel.config.names import NAME, NODE_ID, default_id, named_nodes, parse_node
 from rpcaccel.config.resilience import ErrorRuleSettings, ResilientNetwork, ResilientNode, ResilientProgram
 from rpcaccel.config.secrets import HeaderText, NodeSocketUrl, NodeUrl, PasswordHash, RedisUrl
@@ -464,6 +465,9 @@ class Settings(ResilientProgram):
     )
     errors: ErrorsSettings = Field(
         default=ErrorsSettings(), description="The log of errors on the page, and when they call for attention."
+    )
+    alerts: AlertsSettings = Field(
+        default=AlertsSettings(), description="Webhooks that are told of what needs attention."
     )
     log: LogSettings = Field(default=LogSettings(), description="The log.")
     tracing: TracingSettings = Field(default=TracingSettings(), description="OpenTelemetry traces.")

@@ -16,8 +16,8 @@ Kind = Literal["size", "duration", "whole", "number", "switch", "choice", "list"
 EACH = "*"
 """Stands in a path for the name of any network, or of any node."""
 
-_APART = ("admin", "listen", "default_network", "clients.keys", "networks.*.nodes.*.id", "networks.*.nodes.*.url",
-          "networks.*.nodes.*.ws", "networks.*.nodes.*.headers", "networks.*.rules",
+_APART = ("admin", "alerts.webhooks", "listen", "default_network", "clients.keys", "networks.*.nodes.*.id",
+          "networks.*.nodes.*.url", "networks.*.nodes.*.ws", "networks.*.nodes.*.headers", "networks.*.rules",
           "networks.*.error_rules", "networks.*.routes", "networks.*.chain", "networks.*.shard",
           "networks.*.chain_id", "redis.url", "redis.replicas")  # fmt: skip
 """Settings that are no single value and have views of their own, that hold secrets, or that say what is served where,

@@ -20,6 +20,8 @@ from rpcaccel.config.validate import OPEN, Misfit, is_open
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
+from rpcaccel.controlplane.alerts.alerting import Alerting
+from rpcaccel.controlplane.alerts.silences import SilenceFile
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
 from rpcaccel.controlplane.nodes.auto_weights import AutoWeights
 from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
@@ -70,6 +72,7 @@ class Supervisor:
         self.ledger = Ledger(settings, origin, check=self._hindered)
         self.events = Events()
         self.errors = ErrorLog(began=time.time())
+        self.alerts = Alerting(settings)
         self._left_out: tuple[str, ...] = ()
         self._listen = ""
         self.links: list[Link] = []
@@ -85,6 +88,7 @@ class Supervisor:
             quotas=self._quotas.of,
             replaced=lambda: self._workers.replaced,
             listen=lambda: self._listen,
+            alerts=self.alerts.figures,
         )
         self._workers = Workers(
             self._link,
@@ -145,6 +149,8 @@ class Supervisor:
         state = self.ledger.origin.state
         self._quotas.open(QuotaFile.beside(state.path) if state is not None else None)
         self._history_keeper.open(HistoryFile.beside(state.path) if state is not None else None)
+        self.alerts.open(SilenceFile.beside(state.path) if state is not None else None)
+        self.alerts.adopt(settings)
         self.ledger.publish = self._adopt
         self.ledger.heard = self._hear_change
         admin = await self._open_admin()
@@ -153,6 +159,7 @@ class Supervisor:
         self._history_keeper.start()
         self._watchdog.start()
         self._auto_weights.start()
+        self.alerts.start()
         await self._probers.adopt(settings)
         self._started.set()
         await self._hosts.share(settings.redis, settings.disk.path)
@@ -186,6 +193,7 @@ class Supervisor:
         being done; its error is raised at the end."""
         async with contextlib.AsyncExitStack() as last_first:
             last_first.push_async_callback(self._history_keeper.stop)
+            last_first.push_async_callback(self.alerts.stop)
             if self._admin is not None:
                 last_first.push_async_callback(self._admin.close)
             last_first.push_async_callback(self._probers.stop)
@@ -236,6 +244,7 @@ class Supervisor:
         if not refusal:
             await self._probers.adopt(settings)
             self._log_by(settings)
+            self.alerts.adopt(settings)
             self.errors.hide_params(None if settings.errors.params else fold)
         return refusal
 
@@ -313,8 +322,9 @@ class Supervisor:
             texts.append(self._hosts.note)
         if self.ledger.origin.state and self.ledger.note:
             texts.append(self.ledger.note)
-        wrong = [Notice("bad", f"{network}/{node}", text) for network, node, text in self.disagreements.suspects()]
-        return [*wrong, *(Notice("warn", "rpcaccel", text) for text in texts)]
+        suspects = self.disagreements.suspects()
+        wrong = [Notice("bad", f"{network}/{node}", text, "contradicted") for network, node, text in suspects]
+        return [*wrong, *(Notice("warn", "rpcaccel", text) for text in texts), *self.alerts.notices()]
 
     # -- workers and heads -----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.settings_api import line
+from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.core.agreement.cases import Case
@@ -36,6 +37,7 @@ class SampleControl:
         )
         self.events = Events(quiet=0.2)
         self.errors = sample_log(time.monotonic())
+        self.alerts = Alerting(self.ledger.settings)
         self.cases: list[Case] = []
         self.refusal = ""
         self.lagging: list[str] = []
@@ -47,6 +49,7 @@ class SampleControl:
     async def _publish(self, settings: Settings, revision: int) -> str:
         if not self.refusal:
             self.published.append((revision, settings))
+            self.alerts.adopt(settings)
         return self.refusal
 
     def workers(self) -> Sequence[dict[str, Any]]:

@@ -7,6 +7,8 @@ import { NONE, block, count, duration, joined, money, percent, plural, rate, spa
 import { HeatChart } from "../heat.js";
 import { codeColour, outcomeSeries } from "../outcomes.js";
 import { button, firstCall, networkState, nodesOf, notices, quiet, section } from "../parts.js";
+import { silenceControl } from "../silence.js";
+import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
 import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
 import { methodTable } from "./method_table.js";
@@ -152,26 +154,30 @@ function looked(nodes) {
 const chosen = (rows) => (timeSpan.network ? rows.filter(({ network }) => network === timeSpan.network) : rows);
 
 /** What needs attention comes first; when nothing does, the head says so. */
-function firstSection(networks, charts, changed) {
-  const parts = { readings: readings(), notices: notices((notice) => leadsTo(notice, networks)), span: spanControl(changed) };
+function firstSection(networks, charts, changed, silenced) {
+  const parts = { readings: readings(), notices: notices((notice) => leadsTo(notice, networks), () => silenceControl(silenced)), span: spanControl(changed) };
   const well = h("span");
   let [all, told] = [false, []];
   const more = button("", () => {
     all = !all;
     tell();
   });
+  const webhooks = h("a", { class: "quiet", href: "#/settings/alerts" }, "alerts");
   const attention = h("div", { class: "attention", role: "region", "aria-label": "Attention" }, parts.notices.element);
   const tell = () => {
     const worst = mostUrgent(told, networks);
     attention.hidden = !told.length;
     if (told.length) parts.notices.update(all ? worst : worst.slice(0, URGENT));
     redraw(well, String(told.length), () => (told.length ? quiet(`${plural(told.length, "thing needs", "things need")} attention`) : state("good", "Nothing needs attention")));
+    const many = Object.keys(store.inForce(["alerts", "webhooks"]) ?? {}).length;
+    webhooks.hidden = !told.length || !store.current;
+    webhooks.title = many ? `${plural(many, "webhook is", "webhooks are")} told` : "no webhook is told";
     more.hidden = told.length <= URGENT;
     setText(more, all ? "The worst alone" : `Show all ${told.length}`);
   };
   const element = section("Overview", well, attention, parts.readings.element, charts.element);
   element.classList.add("first");
-  element.querySelector(".head").append(more, h("span", { class: "end" }, networkControl(networks), parts.span.element));
+  element.querySelector(".head").append(more, webhooks, h("span", { class: "end" }, networkControl(networks), parts.span.element));
   return {
     element,
     update: (now, settings) => {
@@ -197,7 +203,7 @@ export const overview = {
       charts.again();
       live.again();
       show(last);
-    });
+    }, () => feed.stale("overview"));
     const tables = { networks: networkTable(), nodes: nodeTable(names.length > 1), methods: methodTable(names.length > 1, { brief: true }) };
     const more = h("a", { href: "#/methods" });
     const tune = h("a", { href: "#/nodes" });
