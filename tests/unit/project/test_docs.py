@@ -107,7 +107,7 @@ def code(page: Path) -> str:
 
 def test_the_table_of_commands_has_every_command() -> None:
     page = code(ROOT / "docs" / "commands.md")
-    assert [one.name for one in commands() if one.name not in page] == []
+    assert [one.name for one in commands() if str(one.name) not in page] == []
 
 
 @pytest.mark.parametrize("page", PLAIN_PAGES, ids=lambda page: page.name)
