@@ -23,7 +23,7 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 EVERY_PAGE = [README, ROOT / "CHANGELOG.md", *PAGES]
 PLAIN_PAGES = [README, *PAGES]
 PARALLEL = ("install", "kubernetes", "configure", "settings", "chains", "scale", "alerts", "load-tests")
-COMING = {f"{name}.md" for name in PARALLEL}
+COMING = {f"{name}.md" for name in PARALLEL} | {"CONTRIBUTING.md", "SECURITY.md"}
 """Pages that are written elsewhere at this moment."""
 LONG = {"admin-api.md", "architecture.md", "benchmarks.md", "settings.md", "subscriptions.md"}
 """Pages to look things up in, or filled by measurements."""
