@@ -51,7 +51,10 @@ Networks = Annotated[tuple[Annotated[str, Field(pattern=NAME)], ...], BeforeVali
 class WebhookSettings(Section):
     """One receiver of alerts."""
 
-    url: WebhookUrl = Field(description="http:// or https:// address that alerts are posted to; shown without path.")
+    url: WebhookUrl = Field(
+        description="http:// or https:// address that alerts are posted to; shown without path.",
+        examples=["https://hooks.example/services/${OPS_WEBHOOK:-T000/B000/KEY}"],
+    )
     format: Literal["json", "slack"] = Field(
         default="json",
         description='"json": the documented form; "slack": what Slack, Mattermost and Discord\'s /slack take.',
@@ -63,9 +66,13 @@ class WebhookSettings(Section):
         default=(),
         max_length=1000,
         description="Networks whose alerts are told, with those about no network; all when empty.",
+        examples=[["harmony-s0"]],
     )
     headers: dict[HeaderName, HeaderText] = Field(
-        default={}, max_length=20, description="Headers sent with each message, as a token; values are never shown."
+        default={},
+        max_length=20,
+        description="Headers sent with each message, as a token; values are never shown.",
+        examples=[{"Authorization": "Bearer ${OPS_TOKEN:-no-token}"}],
     )
     repeat: Annotated[Duration, AfterValidator(_repeat)] = Field(
         default=14_400.0,
@@ -85,10 +92,14 @@ class AlertsSettings(Section):
         description="Seconds that something must need attention before it is told, and be over before its end is told.",
     )
     page: Annotated[str, AfterValidator(_page)] = Field(
-        default="", description="Address under which people open the page, for links in messages; empty: no links."
+        default="",
+        description="Address under which people open the page, for links in messages; empty: no links.",
+        examples=["https://rpc.example/"],
     )
     host: Annotated[str, AfterValidator(_host)] = Field(
-        default="", description="Name of this host in messages; the machine's own when empty."
+        default="",
+        description="Name of this host in messages; the machine's own when empty.",
+        examples=["edge-1"],
     )
     webhooks: dict[Annotated[str, Field(pattern=NAME)], WebhookSettings] = Field(
         default={}, max_length=MOST_WEBHOOKS, description="Receivers of alerts, by name; 10 at the most."

@@ -460,6 +460,7 @@ class Settings(ResilientProgram):
     drain_linger: Duration = Field(
         default=0.0,
         le=600,
+        examples=[5.0],
         description="Seconds at shutdown, before drain_timeout begins, in which calls on open connections are still "
         "answered, each with word to close its connection.",
     )
