@@ -27,16 +27,19 @@ function headCell(host) {
   return [mark, host.heads.length === 1 ? block(host.heads[0].head) : `${host.heads.length} networks`];
 }
 
+/** A figure of a host, which has none once it is not heard any more. */
+const lately = (value) => (host) => (host.state === "silent" ? null : value(host));
+
 const COLUMNS = [
-  { title: "Host", text: (host) => `${host.name}${host.here}`, cell: (host) => [h("span", { class: "name", title: host.name }, host.name), host.here ? quiet(" (this one)") : ""] },
+  { title: "Host", text: (host) => `${host.name}${host.here}`, cell: (host) => [h("span", { class: "name", title: host.name }, host.name), host.here ? h("span", { class: "quiet of" }, " (this one)") : ""] },
   { title: "State", look: "elastic", text: (host) => (host.state ? `${host.state} ${whyOf(host)}` : ""),
     cell: (host) => (host.state ? h("div", { class: "line", title: whyOf(host) || null }, stateOf(host), whyOf(host) ? quiet(` · ${whyOf(host)}`) : "") : "") },
-  numbers("Calls", (host) => host.calls_per_second, rate, { sort: null }),
-  numbers("Hit ratio", (host) => host.hit_ratio, percent, { sort: null, fold: 5 }),
-  numbers("Errors", (host) => host.error_ratio, percent, { sort: null, fold: 6, hint: "of the calls that the proxy accepted" }),
+  numbers("Calls", lately((host) => host.calls_per_second), rate, { sort: null }),
+  numbers("Hit ratio", lately((host) => host.hit_ratio), percent, { sort: null, fold: 5 }),
+  numbers("Errors", lately((host) => host.error_ratio), percent, { sort: null, fold: 6, hint: "of the calls that the proxy accepted" }),
   { title: "Head", right: true, fold: 4, text: (host) => JSON.stringify([host.heads, host.state]), cell: headCell },
   { title: "Settings", right: true, fold: 2, hint: "number of the shared settings that it saw last", text: (host) => `${host.revision}`, cell: (host) => (host.heads ? String(host.revision) : "") },
-  { title: "Version", fold: 3, text: (host) => host.version, cell: (host) => host.version ?? "" },
+  { title: "Version", right: true, fold: 3, text: (host) => host.version, cell: (host) => host.version ?? "" },
   numbers("Workers", (host) => host.workers, count, { sort: null, fold: 1 }),
   { title: "", name: "Page", fold: 1, text: (host) => `${host.page}${host.here}`, cell: pageOf },
 ];

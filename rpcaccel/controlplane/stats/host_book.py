@@ -218,7 +218,7 @@ class HostBook:
         if self._is_old(one, now) and run != self.run:
             if now - (self._hearing_since or now) <= max(SILENT, SILENT_ROUNDS * self.every):
                 return "unknown", "this host has only begun to listen"
-            return "silent", f"not heard for {now - one.at:.0f} s: it was killed, or is cut off from Redis"
+            return "silent", f"last heard {now - one.at:.0f} s ago; it was killed, or is cut off from Redis"
         if one.report.draining:
             return _alone(one.report)
         if behind := [*self._settings_behind(one), *_purges_behind(one), *self._heads_behind(one, block_times)]:

@@ -228,10 +228,10 @@ def test_a_host_that_was_killed_is_not_heard_then_calls_for_attention_and_is_the
     assert group.states()["b"] == "well", "10 s are waited for"
     group.round()
     assert group.of("b")["state"] == "silent"
-    assert group.of("b")["why"] == "not heard for 12 s: it was killed, or is cut off from Redis"
+    assert group.of("b")["why"] == "last heard 12 s ago; it was killed, or is cut off from Redis"
     assert group.notices == []
     group.round(10)
-    assert group.notices == ["host b: not heard for 32 s: it was killed, or is cut off from Redis"]
+    assert group.notices == ["host b: last heard 32 s ago; it was killed, or is cut off from Redis"]
     del group.posted["b"]
     del group.reports["b"]
     group.round()
