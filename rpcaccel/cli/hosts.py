@@ -88,7 +88,7 @@ def _together(together: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"
+    return "–" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _percent(ratio: float | None) -> str:

@@ -50,7 +50,8 @@ function detail() {
     whyOf(host) ? h("p", { class: "reason" }, whyOf(host)) : null,
     h("div", { class: "facts" },
       facts("This run", [["up for", span(host.uptime)], ["id", h("code", {}, host.run)], ["miss p99", joined(duration(host.miss_p99))], ["page", pageOf(host) || (host.here ? "this one" : "not known")]]),
-      facts("Heads", host.heads.map(({ network, head, lag }) => [network, `${block(head)}${lag ? ` (−${lag})` : ""}`]))),
+      facts("Heads", [...host.heads.map(({ network, head, lag }) => [network, `${block(head)}${lag ? ` (−${lag})` : ""}`]),
+        ...(host.networks > host.heads.length ? [[`and ${host.networks - host.heads.length} more, not told`, ""]] : [])])),
   ] : facts("All that are heard", [["hosts", String(host.hosts)], ["workers", String(host.workers)]])));
   return { element, update };
 }

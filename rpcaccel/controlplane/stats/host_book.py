@@ -8,7 +8,8 @@ cut off from Redis.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, TypedDict
 
@@ -22,7 +23,7 @@ from rpcaccel.stores.redis.board import HostEntry, Met
 
 ROUND = 2.0
 """Seconds between two documents of a host."""
-AT_ONCE = 20
+AT_ONCE = 50
 """Number of hosts up to which ROUND holds. Each of n hosts reads n documents a round: with more hosts rounds are
 longer in proportion, so that the bytes that Redis sends grow with the number of hosts and not with its square."""
 SILENT, SILENT_ROUNDS = 10.0, 4
@@ -99,22 +100,26 @@ class Front:
     """The highest number that half of the hosts have reached, and since when."""
 
     def __init__(self) -> None:
-        self._reached: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
+        self._numbers: list[int] = []
+        """Those that were reached, ascending; in step with `_times`."""
+        self._times: list[float] = []
 
     def __repr__(self) -> str:
-        return f"<Front {self._reached[-1][1] if self._reached else 'nowhere'}>"
+        return f"<Front {self._numbers[-1] if self._numbers else 'nowhere'}>"
 
     def move(self, now: float, number: int) -> None:
         """Note what half of the hosts have reached by now. A lower number than before begins anew."""
-        if self._reached and number < self._reached[-1][1]:
-            self._reached.clear()
-        if not self._reached or number > self._reached[-1][1]:
-            self._reached.append((now, number))
+        if self._numbers and number < self._numbers[-1]:
+            self._numbers, self._times = [], []
+        if not self._numbers or number > self._numbers[-1]:
+            self._numbers, self._times = self._numbers[-_REMEMBERED:], self._times[-_REMEMBERED:]
+            self._numbers.append(number)
+            self._times.append(now)
 
     def beyond(self, number: int, at: float) -> tuple[int, float]:
         """How far the front was beyond a number at a time, and for how long it had been beyond it; 0 when not."""
-        then = [(when, reached) for when, reached in self._reached if when <= at and reached > number]
-        return (then[-1][1] - number, at - then[0][0]) if then else (0, 0.0)
+        first, end = bisect_right(self._numbers, number), bisect_right(self._times, at)
+        return (self._numbers[end - 1] - number, at - self._times[first]) if first < end else (0, 0.0)
 
 
 class _Known(Struct):

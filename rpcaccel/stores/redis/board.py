@@ -195,7 +195,7 @@ class Board:
     async def _ask(self, key: bytes, *command: Any) -> Any:
         routes = self._topology.for_writing([key])
         if not routes or not routes[0][1]:
-            raise UnreachableError
+            raise UnreachableError(self._topology.fault)
         server: Server = routes[0][0]
         try:
             async with asyncio.timeout(self._timeout):
