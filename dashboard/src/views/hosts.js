@@ -84,6 +84,7 @@ export function hostsSection() {
   });
   const element = section("Hosts", said, table.element);
   element.querySelector(".head").append(more);
+  element.classList.add("hosts");
   element.hidden = true;
   const update = (found) => {
     last = found;
@@ -94,7 +95,7 @@ export function hostsSection() {
     more.hidden = hosts.length <= MANY;
     setText(more, all ? "Those to look at" : `Show all ${hosts.length}`);
     table.element.hidden = hosts.length < 2;
-    table.update(hosts.length < 2 ? [] : [...looked(hosts, all), { ...together, run: TOGETHER, name: `${together.hosts} together`, here: false, revision: "" }]);
+    table.update(hosts.length < 2 ? [] : [...looked(hosts, all), { ...together, run: TOGETHER, name: together.hosts === 1 ? "1 heard" : `${together.hosts} together`, here: false, revision: "" }]);
   };
   return { element, update, gone: () => table.gone() };
 }
