@@ -8,6 +8,7 @@ cut off from Redis.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.host_report import HostReport, decoded
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.controlplane.stats.summaries import PerSecond, Seconds, Share
+from rpcaccel.core.wire.printable import printable
 from rpcaccel.stores.redis.board import HostEntry, Met
 
 ROUND = 2.0
@@ -151,7 +153,9 @@ class HostBook:
         """By network."""
         self._settings = Front()
         self._hearing_since: float | None = None
-        """Since when every round was answered; None while the last was not."""
+        """Since when rounds are answered, but for single ones; None while they are not."""
+        self._heard_at = -math.inf
+        """When a round was answered last."""
         self._lost = ""
         self._several_since: float | None = None
         """Since when more than one version is heard."""
@@ -173,6 +177,7 @@ class HostBook:
         """Take in what all hosts told, and judge them. `block_times`: seconds that a block of each network takes."""
         if self._hearing_since is None:
             self._hearing_since = now
+        self._heard_at = now
         self._lost, self._unreadable = "", met.dropped
         self._take(met.entries, now)
         heard = [one for one in self._known.values() if not one.report.draining and not self._is_old(one, now)]
@@ -190,7 +195,9 @@ class HostBook:
             one.enter(self._judged(run, one, now, block_times, versions), now)
 
     def lose(self, reason: str, now: float) -> None:
-        """Note that Redis did not answer: nothing is known of the other hosts from now on."""
+        """Note that Redis did not answer. After a second time nothing is known of the other hosts."""
+        if now - self._heard_at < 1.5 * self.every:
+            return
         self._hearing_since, self._several_since = None, None
         self._lost = f"Redis is away{f' ({reason})' if reason else ''}: the other hosts are not known"
         for run, one in self._known.items():
@@ -203,8 +210,9 @@ class HostBook:
             if report is None:
                 self._unreadable += 1
             elif entry.run != self.run:
-                present.add(entry.run)
-                found = self._known.setdefault(entry.run, _Known(report, now, since=now))
+                run = printable(entry.run)
+                present.add(run)
+                found = self._known.setdefault(run, _Known(report, now, since=now))
                 found.report, found.at = report, now - entry.age
         self._known = {run: one for run, one in self._known.items() if run in present}
 

@@ -42,6 +42,8 @@ LONGEST_DOCUMENT = 4096
 """Bytes of what a host tells of itself."""
 FORGOTTEN = 300.0
 """Seconds after which a host that was not heard is forgotten."""
+_LONGEST_RUN = 64
+"""Bytes of the id of a run."""
 _STAMP = 16
 """Bytes that the time of a document takes, at the most."""
 _MEET = """
@@ -55,7 +57,8 @@ local found, kept, dropped = redis.call('HGETALL', KEYS[1]), {}, 0
 for i = 1, #found, 2 do
   local digits = string.match(found[i + 1], '^(%d+):')
   local age = digits and now - tonumber(digits)
-  if age and age > -1000 and age < tonumber(ARGV[3]) and #found[i + 1] <= tonumber(ARGV[4]) then
+  if age and age > -1000 and age < tonumber(ARGV[3]) and #found[i + 1] <= tonumber(ARGV[4])
+     and #found[i] <= tonumber(ARGV[6]) then
     kept[#kept + 1] = {found[i], math.max(0, age), string.sub(found[i + 1], #digits + 2)}
   else
     redis.call('HDEL', KEYS[1], found[i])
@@ -180,7 +183,7 @@ class Board:
 
     async def meet(self, run: str, document: bytes) -> Met:
         """Replace what the host of this run tells, and return what all hosts tell. Raises UnreachableError."""
-        bounds = (int(FORGOTTEN * 1000), LONGEST_DOCUMENT + _STAMP, MOST_HOSTS)
+        bounds = (int(FORGOTTEN * 1000), LONGEST_DOCUMENT + _STAMP, MOST_HOSTS, _LONGEST_RUN)
         dropped, kept = await self._ask(self._hosts, "EVAL", _MEET, 1, self._hosts, run, document, *bounds)
         found = [HostEntry(_readable(name), int(age) / 1000, bytes(text)) for name, age, text in kept]
         return Met(found, int(dropped))

@@ -146,6 +146,15 @@ async def test_an_entry_that_is_no_entry_of_a_host_is_removed_and_counted(
     await board.close()
 
 
+async def test_an_entry_of_a_long_name_is_removed_and_counted(redis_server: RedisServer) -> None:
+    board = await opened(redis_server)
+    seconds = number(redis_server, "EVAL", "return tonumber(redis.call('TIME')[1])", "0")
+    redis_server.command("HSET", HOSTS, "x" * 65, f"{seconds}000:y", "x" * 64, f"{seconds}000:y")
+    met = await board.meet("a", b"1")
+    assert (set(told(met)), met.dropped) == ({"a", "x" * 64}, 1)
+    await board.close()
+
+
 async def test_a_key_of_another_kind_is_replaced(redis_server: RedisServer) -> None:
     board = await opened(redis_server)
     redis_server.command("SET", HOSTS, "a cuckoo")

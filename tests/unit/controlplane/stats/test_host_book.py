@@ -274,6 +274,22 @@ def test_while_redis_is_away_no_other_host_is_judged_and_ages_grow() -> None:
     assert (told["together"]["hosts"], group.notices) == (1, [])
 
 
+def test_a_single_round_without_an_answer_changes_nothing() -> None:
+    group = Group("b").round(10)
+    group.mute = {"b"}
+    group.round(8)
+    group.lose(ROUND)
+    assert (group.book.document(group.now, shared=True)["note"], group.states()["b"]) == ("", "silent")
+    group.lose(ROUND)
+    assert group.states() == {"a": "well", "b": "unknown"}
+
+
+def test_where_redis_never_answered_that_is_said_at_once() -> None:
+    group = Group()
+    group.lose(ROUND)
+    assert group.book.document(group.now, shared=True)["note"].startswith("Redis is away")
+
+
 def test_once_redis_is_back_a_host_has_time_to_speak_before_it_is_not_heard() -> None:
     group = Group("b", "c").round(10)
     group.lose(60)
@@ -293,6 +309,8 @@ def test_what_is_no_document_is_counted_and_harms_nothing() -> None:
     group.foreign = [HostEntry("x", 0.0, b"junk"), HostEntry("y", 0.0, b"{}")]
     told = group.round().book.document(group.now, shared=True)
     assert (told["unreadable"], len(told["hosts"])) == (2, 2)
+    group.foreign = [HostEntry("run\x1b[2J", 0.0, encoded(HostReport(name="x")))]
+    assert group.round().of("x")["run"] == "run\\x1b[2J"
     group.foreign = []
     assert group.round().book.document(group.now, shared=True)["unreadable"] == 0
 
