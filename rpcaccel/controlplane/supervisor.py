@@ -349,7 +349,6 @@ class Supervisor:
             revision=standing.revision,
             refusal=standing.refusal,
             purges_late=standing.purges_late,
-            purges_left=standing.purges_left,
         )
         return report if now is None else replace(report, **counted(now))
 

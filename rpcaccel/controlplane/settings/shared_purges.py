@@ -109,11 +109,6 @@ class Purges:
         """Seconds since every purge of other hosts was heard."""
         return max(0.0, self._clock() - self._heard_at)
 
-    @property
-    def left(self) -> int:
-        """Purges that are still to be told, or to be carried out in Redis or on the disk."""
-        return len(self._unsaid) + len(self._half_done)
-
     async def tell(self, body: bytes, *, complete: bool = True) -> None:
         """Send a purge to the other hosts: now, or once Redis is back. One that is not `complete` here is repeated."""
         if len(self._unsaid) >= MOST:

@@ -74,8 +74,6 @@ class Standing(Struct, frozen=True):
     """Why these are not in force; empty when they are."""
     purges_late: float = 0.0
     """Seconds since it heard every purge of other hosts."""
-    purges_left: int = 0
-    """Purges that it has still to carry out or to tell."""
 
 
 class Sharing:
@@ -131,7 +129,7 @@ class Sharing:
 
     def standing(self) -> Standing:
         """How far this host has followed the others."""
-        return Standing(self.revision, self.refusal, self._purges.late, self._purges.left)
+        return Standing(self.revision, self.refusal, self._purges.late)
 
     async def start(self) -> None:
         """Adopt what is shared as soon as Redis answers, and follow it from then on."""

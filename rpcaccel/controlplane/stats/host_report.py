@@ -59,8 +59,6 @@ class HostReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why these are not in force; empty when they are."""
     purges_late: Length = 0.0
     """Seconds since it heard every purge of other hosts; 0 where it hears none at all, for want of Redis."""
-    purges_left: Count = 0
-    """Purges that it has still to carry out or to tell."""
 
 
 def counted(now: Readings) -> dict[str, float | None]:

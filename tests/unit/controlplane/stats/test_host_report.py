@@ -31,7 +31,6 @@ FULL = HostReport(
     revision=17,
     refusal="a worker refused",
     purges_late=0.2,
-    purges_left=1,
 )
 
 
