@@ -23,6 +23,7 @@ from rpcaccel.cli.clients import clients
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
 from rpcaccel.cli.explain import explain
+from rpcaccel.cli.hosts import hosts
 from rpcaccel.cli.nodes import drain, node, nodes, weight
 from rpcaccel.cli.purge import purge
 from rpcaccel.cli.record import record
@@ -50,6 +51,7 @@ app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a 
 app.command()(drain)
 app.command()(clients)
 app.command()(subscriptions)
+app.command()(hosts)
 app.command()(errors)
 app.add_typer(alerts)
 app.add_typer(settings)

@@ -11,6 +11,7 @@ import { silenceControl } from "../silence.js";
 import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
 import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
+import { hostsSection } from "./hosts.js";
 import { methodTable } from "./method_table.js";
 import { nodeTable } from "./node_table.js";
 import { subscriptionsSection } from "./subscriptions.js";
@@ -92,6 +93,9 @@ function firstCharts() {
     gone: () => all.forEach((one) => one.gone()),
   };
 }
+
+/** Hosts are asked about where there may be others. */
+const hostsNeeded = () => (store.current?.shared ? { hosts: { path: "hosts", every: 2000, optional: true } } : {});
 
 /** One line for each range: what the cache did over it. */
 function sumsTable() {
@@ -191,12 +195,13 @@ function firstSection(networks, charts, changed, silenced) {
 
 export const overview = {
   title: "Overview",
-  needs: () => ({ nodes: { path: "nodes" }, methods: { path: "methods", every: 2000 }, history: timeSpan.need() }),
+  needs: () => ({ nodes: { path: "nodes" }, methods: { path: "methods", every: 2000 }, history: timeSpan.need(), ...hostsNeeded() }),
   build: (documents, feed) => {
     const names = documents.overview.networks.map(({ network }) => network);
     const charts = firstCharts();
     const saved = savedSection(charts);
     const live = subscriptionsSection();
+    const hosts = hostsSection();
     let last = documents;
     const first = firstSection(names, charts, () => {
       feed.turn("history");
@@ -221,17 +226,18 @@ export const overview = {
       redraw(empty, String(called.length > 0), () => (called.length ? "" : firstCall(now)));
     };
     return {
-      elements: [first.element, section("Networks", null, tables.networks.element), section("Nodes", tune, tables.nodes.element), live.element,
+      elements: [first.element, hosts.element, section("Networks", null, tables.networks.element), section("Nodes", tune, tables.nodes.element), live.element,
         section("Busiest methods", more, empty, tables.methods.element), saved.element],
       update: (found) => {
         last = found;
         show(found);
+        hosts.update(store.current?.shared ? found.hosts : null);
         if (!found.history) return; // the network that was looked at is gone
         charts.update(found.history);
         saved.update(found.history);
         live.draw(found.history);
       },
-      gone: () => [first, charts, saved, live, ...Object.values(tables)].forEach((one) => one.gone()),
+      gone: () => [first, charts, saved, live, hosts, ...Object.values(tables)].forEach((one) => one.gone()),
     };
   },
 };

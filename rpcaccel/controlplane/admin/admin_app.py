@@ -308,6 +308,10 @@ class Admin:
         """The cache tiers and cache classes with their figures."""
         return json_response(documents.cache(self._frame, self.history))
 
+    async def hosts(self, _request: web.Request) -> web.Response:
+        """The hosts that share a Redis with this one, what they do, and who of them is behind."""
+        return json_response(self._control.hosts())
+
     async def explain(self, request: web.Request) -> web.Response:
         """Explain how a call would be treated."""
         return json_response(await explain(await request.read(), self._links))

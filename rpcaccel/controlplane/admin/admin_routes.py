@@ -18,6 +18,7 @@ from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.settings.ledger import Ledger
 from rpcaccel.controlplane.stats.error_documents import ErrorGroupOpened, ErrorsNow
 from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.controlplane.stats.host_book import HostsNow
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
 from rpcaccel.controlplane.stats.node_report import NodesReport
 from rpcaccel.controlplane.stats.series import MethodPast, Past
@@ -111,6 +112,7 @@ ROUTES: tuple[AdminRoute, ...] = (
                alert_types.SilenceRequest),
     AdminRoute("DELETE", f"{_API}/alerts/silences/{{id}}", "alert_routes.unsilence", "change", alert_types.AlertsNow),
     AdminRoute("GET", f"{_API}/workers", "change_routes.workers", "read", types.WorkerList),
+    AdminRoute("GET", f"{_API}/hosts", "hosts", "read", HostsNow),
     AdminRoute("GET", f"{_API}/events", "change_routes.events", "read", content="text/event-stream", query=_LAST),
     AdminRoute("GET", f"{_API}/settings", "change_routes.settings", "read", settings_types.SettingsNow),
     AdminRoute("PATCH", f"{_API}/settings", "change_routes.patch", "change",
@@ -164,6 +166,10 @@ class Control(Protocol):
 
     def shared(self) -> dict[str, Any] | None:
         """The state of the sharing with other hosts; None when nothing is shared."""
+        ...
+
+    def hosts(self) -> HostsNow:
+        """The hosts that share a Redis with this one, as they are known."""
         ...
 
     async def purged(self, body: bytes, *, complete: bool = True) -> None:

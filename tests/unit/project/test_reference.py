@@ -102,4 +102,5 @@ def test_secrets_are_told_apart() -> None:
     secret = {key for key, row in ROWS.items() if "secret" in row[1]}
     node = "networks.*.nodes.*"
     urls = {f"{node}.url", f"{node}.ws", f"{node}.headers", "redis.url", "redis.replicas"}
-    assert secret == urls | {"admin.accounts.*.password"}
+    webhook = {"alerts.webhooks.*.url", "alerts.webhooks.*.headers"}
+    assert secret == urls | webhook | {"admin.accounts.*.password"}
