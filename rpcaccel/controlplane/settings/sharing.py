@@ -36,7 +36,7 @@ from rpcaccel.stores.redis.board import Posted, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
 LOCAL = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")
-"""Sections that each host has for itself."""
+"""Sections that each host has for itself. `alerts.host`, the name of a host in its alerts, is its own as well."""
 EVERY = 0.2
 """Seconds between two looks at the board."""
 AGAIN = 5.0
@@ -232,8 +232,7 @@ class Sharing:
             self._pause = self._again
         # What cannot be adopted counts as seen all the same: the next change here goes on top of it.
         self.mark, self._overlay = posted.mark, sheet.overlay
-        own = {key: value for key, value in self._ledger.overlay().items() if key in LOCAL}
-        wanted = {**compose(sheet.overlay, self._unposted), **own}
+        wanted = compose(compose(_shared(sheet.overlay), self._unposted), _own(self._ledger.overlay()))
         try:
             await self._ledger.take_over(wanted, Author(f"{sheet.by} at {sheet.host}", "shared"))
             self.refusal = ""
@@ -262,8 +261,21 @@ def _number(mark: str) -> int:
 
 
 def _shared(overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections of an overlay that concern every host."""
-    return {key: value for key, value in overlay.items() if key not in LOCAL}
+    """The part of an overlay that concerns every host."""
+    parts = {key: value for key, value in overlay.items() if key not in LOCAL}
+    alerts = parts.get("alerts")
+    if isinstance(alerts, Mapping) and "host" in alerts:
+        del parts["alerts"]
+        if others := {key: value for key, value in alerts.items() if key != "host"}:
+            parts["alerts"] = others
+    return parts
+
+
+def _own(overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an overlay that each host has for itself."""
+    parts = {key: value for key, value in overlay.items() if key in LOCAL}
+    alerts = overlay.get("alerts")
+    return {**parts, "alerts": {"host": alerts["host"]}} if isinstance(alerts, Mapping) and "host" in alerts else parts
 
 
 def _heard_file(folder: str) -> HeardFile:
