@@ -202,10 +202,12 @@ class Board:
         server: Server = routes[0][0]
         try:
             async with asyncio.timeout(self._timeout):
-                return await server.call(*command)
+                answer = await server.call(*command)
         except Exception as error:  # whatever the client raises means that there is no answer
             server.failed(error)
             raise UnreachableError(reason(error)) from error
+        server.succeeded()
+        return answer
 
 
 def _text(found: bytes | None) -> str:

@@ -18,6 +18,7 @@ from rpcaccel.stores.redis.board import (
     Posted,
     UnreachableError,
 )
+from rpcaccel.stores.redis.redis_server import FAILURES
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
 from tests.support.stores.topologies import cluster
@@ -89,6 +90,17 @@ async def test_without_redis_it_says_so_in_time_and_comes_back_by_itself(new_red
         with pytest.raises(UnreachableError):
             await board.mark()
     assert "down" in repr(board)
+    await board.close()
+
+
+async def test_failures_that_are_not_in_a_row_do_not_take_the_board_down(redis_server: RedisServer) -> None:
+    board = await opened(redis_server)
+    for _ in range(2 * FAILURES):
+        redis_server.reply("SET", "test:settings", "no document")
+        with pytest.raises(UnreachableError):
+            await board.mark()
+        redis_server.reply("DEL", "test:settings")
+        assert await board.mark() == ""
     await board.close()
 
 
