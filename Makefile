@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: run test test-all soak storms truth disk live lint format bench bench-hot bench-policies clean help prepare
+.PHONY: run test test-all soak storms truth disk live lint format reference bench bench-hot bench-policies clean help prepare
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -68,6 +68,9 @@ lint: $(VENV)/.installed-test ## style, types and the contracts of imports
 format: $(VENV)/.installed-test ## let ruff lay out the source
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+reference: $(VENV)/.installed ## write docs/settings.md from the model of the settings
+	$(BIN)/rpcaccel check --reference >docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 
 bench: $(VENV)/.installed-test ## measure, and write docs/benchmarks.md's tables (ARGS='--only growth', '--short', '--all')
 	$(BIN)/python -m benchmarks.evidence --out docs/benchmarks.md $(ARGS)

@@ -20,6 +20,7 @@ export const mostUrgent = (found, networks) => [...found].sort((one, two) => urg
 export function leadsTo(notice, networks) {
   if (isNode(notice, networks)) return nodeAt(notice.subject);
   if (TIERS.includes(notice.subject) && !networks.includes(notice.subject)) return "#/cache";
+  if (notice.subject === "alerts" && !networks.includes("alerts")) return "#/settings/alerts";
   if (!networks.includes(notice.subject)) return null;
   return notice.text.includes(FAILS) ? errorsAt({ network: notice.subject, fault: "service" }) : "#/nodes";
 }

@@ -3,6 +3,7 @@
 
 const LABELS = {
   workers: ["Workers", "processes"], worker_timeout: ["A silent worker is replaced after"], drain_timeout: ["Time to finish at shutdown"],
+  drain_linger: ["Open connections are answered at shutdown"],
   "memory.size": ["Memory for answers, per worker"], "memory.max_entry": ["Longest answer kept"],
   "disk.path": ["Folder of the cache on disk"], "disk.size": ["Room on the disk"], "disk.read_timeout": ["Time limit of a disk read"], "disk.queue": ["Unwritten answers, per worker"],
   "redis.prefix": ["Prefix of keys"], "redis.read_timeout": ["Time limit of a read"], "redis.write_timeout": ["Time limit of a write"],
@@ -19,6 +20,7 @@ const LABELS = {
   "clients.forwarded_header": ["Header that names the client"],
   "clients.anonymous.rate": ["Rate", "calls/s"], "clients.anonymous.burst": ["Burst", "calls"], "clients.anonymous.concurrency": ["In flight", "requests"],
   "clients.anonymous.batch": ["Largest batch", "calls"], "clients.anonymous.allow": ["Allowed methods"], "clients.anonymous.deny": ["Refused methods"],
+  "alerts.after": ["Told once it has lasted"], "alerts.page": ["Address of this page, for links"], "alerts.host": ["Name of this host in messages"],
   "errors.params": ["Samples of errors show params"], "errors.warn": ["Warn from a failed share of", "of a network's calls"], "errors.bad": ["Red from a failed share of", "of a network's calls"],
   "log.level": ["Level"], "log.format": ["Format"], "log.access": ["Log each call"], "log.access_share": ["Share of requests logged", "of requests"], "log.slow": ["Log calls slower than"],
   "tracing.endpoint": ["Traces are sent to"], "tracing.sample": ["Requests that are traced", "of all"], "tracing.service": ["Name of the service"],

@@ -104,18 +104,40 @@ export const errorsAt = (wanted) => `#/errors/${new URLSearchParams(wanted)}`;
 /** The address of a node, NETWORK/NODE, opened. */
 export const nodeAt = (key) => `#/nodes/${encodeURIComponent(key)}`;
 
-/** What needs attention, in sentences; `leadsTo(notice)` is the address that tells more, or null. */
-export function notices(leadsTo = () => null) {
+/** What needs attention, in sentences, a line each that stays while its sentence changes. `leadsTo(notice)`: the address that tells more, or
+ *  null; `control()`: { element, update(notice) } of what stands behind a sentence. */
+export function notices(leadsTo = () => null, control = null) {
   const list = h("ul", { class: "notices" });
+  const well = h("li", {}, state("good", ""), h("span", { class: "quiet" }, "Nothing needs attention."));
+  let lines = new Map();
   return {
     element: list,
-    update: (attention) => redraw(list, JSON.stringify(attention), () => attention.length
-      ? attention.map((notice) => h("li", {}, state(notice.level, ""), sentenceOf(notice, leadsTo(notice))))
-      : h("li", {}, state("good", ""), h("span", { class: "quiet" }, "Nothing needs attention."))),
+    update: (attention) => {
+      const before = lines;
+      lines = new Map();
+      for (const notice of attention) {
+        let key = notice.id ?? notice.text;
+        while (lines.has(key)) key += "+"; // two workers died of one cause
+        lines.set(key, before.get(key) ?? noticeLine(control?.()));
+        lines.get(key).update(notice, leadsTo(notice));
+      }
+      const wanted = lines.size ? [...lines.values()].map(({ element }) => element) : [well];
+      if (wanted.length !== list.children.length || wanted.some((element, index) => list.children[index] !== element)) list.replaceChildren(...wanted);
+    },
   };
 }
 
-const sentenceOf = ({ text }, href) => (href ? h("a", { class: "sentence", href, title: text }, text) : h("span", { class: "sentence", title: text }, text));
+function noticeLine(control) {
+  const level = h("span");
+  const sentence = h("span", { class: "sentence" });
+  return { element: h("li", {}, level, sentence, control?.element ?? null), update: (notice, href) => {
+    redraw(level, notice.level, () => state(notice.level, ""));
+    redraw(sentence, String(href), () => (href ? h("a", { href }) : h("span")));
+    setText(sentence.firstChild, notice.text);
+    sentence.firstChild.title = notice.text;
+    control?.update(notice);
+  } };
+}
 
 /** A button that copies `text`; hidden unless the page came over TLS or from this machine: others may not copy. */
 export function copyButton(text) {

@@ -17,6 +17,13 @@ function ofClient(name, what, before, after, path) {
   return `client ${name}: ${changed(path, before, after)}`;
 }
 
+/** "webhook ops: add"; its address may be its key, and is not told. */
+function ofWebhook(name, what, before, after, path) {
+  if (what === "url" || what === "headers") return `webhook ${name}: another ${what === "url" ? "address" : "header"}`;
+  if (what) return `webhook ${name}: ${changed(path, before, after)}`;
+  return `webhook ${name}: ${after === null ? "remove" : before === undefined ? "add" : "changed"}`;
+}
+
 /** "Memory 256 MB → 512 MB" */
 function changed(path, before, after, name = nameOf(path)) {
   return `${name} ${inWords(path, before)} → ${inWords(path, after)}`;
@@ -28,6 +35,7 @@ export const routesText = (routes) => routes?.map(({ methods, tag }) => `${metho
 /** "node b: weight 1 → 5"; `before` undefined: there was none. */
 export function sentence(path, before, after) {
   const [top, network, what, id, ...rest] = path;
+  if (top === "alerts" && network === "webhooks") return ofWebhook(what, id, before, after, path);
   if (top === "clients" && network === "keys") return ofClient(what, id, before, after, path);
   if (top !== "networks") return changed(path, before, after);
   if (what === "rules" && id) return `${id}: kept ${ruleWords(before)} → ${ruleWords(after)}`;

@@ -36,6 +36,7 @@ _HOLDS = {
     "/api/v1/changes": {"changes"},
     "/api/v1/settings": {"revision", "document"},
     "/api/v1/errors": {"groups", "samples"},
+    "/api/v1/alerts": {"webhooks", "tests"},
     "/api/v1/record": {"calls"},
     "/api/v1/explain": {"method"},
     "/api/v1/purge": {"memory"},

@@ -31,6 +31,9 @@ def check(
     shard: options.Shard = None,
     deep: Annotated[bool, typer.Option("--deep", help="Prove every node by some 100 calls: takes up to 40 s.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Print a page with every key of the file, in Markdown, and exit.")
+    ] = False,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Judge a configuration as `serve` does, then ask every node for chain id, blocks 0 and 1, head, latency and role,
@@ -47,11 +50,15 @@ def check(
     rpcaccel check rpcaccel.toml --json
     rpcaccel check rpcaccel.toml --deep
     rpcaccel check --schema > rpcaccel.schema.json
+    rpcaccel check --reference | less
     """
     if schema:
         from rpcaccel.config import schema as made
 
         typer.echo(json.dumps(made.schema(), indent=2))
+        return 0
+    if reference:
+        typer.echo(_reference(), nl=False)
         return 0
     urls, files = split(what or ())
     if files and config and str(config) == os.environ.get("RPCACCEL_CONFIG"):
@@ -69,6 +76,15 @@ def check(
         _print(findings)
         _print_proofs(proofs)
     return 1 if any(finding.trouble for finding in findings) else 0
+
+
+def _reference() -> str:
+    """The page of every key, as docs/settings.md holds it."""
+    from rpcaccel.config.reference import page
+    from rpcaccel.controlplane.settings.ledger import OF_A_WORKER, OF_THE_PROGRAM
+
+    flags = {".".join(path): flag for flag, path in options.PATHS.items()}
+    return page(restart=OF_THE_PROGRAM, new_workers=OF_A_WORKER, flags=flags)
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -16,12 +16,14 @@ import typer.main
 from rpcaccel import __version__
 from rpcaccel.cli import bench, completion
 from rpcaccel.cli.admin_client import CaCert, RemoteError
+from rpcaccel.cli.alerts import alerts
 from rpcaccel.cli.check import check
 from rpcaccel.cli.client_errors import errors
 from rpcaccel.cli.clients import clients
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
 from rpcaccel.cli.explain import explain
+from rpcaccel.cli.hosts import hosts
 from rpcaccel.cli.nodes import drain, node, nodes, weight
 from rpcaccel.cli.purge import purge
 from rpcaccel.cli.record import record
@@ -49,7 +51,9 @@ app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a 
 app.command()(drain)
 app.command()(clients)
 app.command()(subscriptions)
+app.command()(hosts)
 app.command()(errors)
+app.add_typer(alerts)
 app.add_typer(settings)
 app.command()(simnode)
 app.command()(key)

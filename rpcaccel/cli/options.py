@@ -104,7 +104,7 @@ def _refuse_before_asking(source: NodeSource, **values: str | None) -> None:
 
 AUTO = "auto"
 """The chain and the shard of node URLs are those that the nodes tell."""
-_PATHS: dict[str, tuple[str, ...]] = {
+PATHS: dict[str, tuple[str, ...]] = {
     "--listen": ("listen",),
     "--admin": ("admin", "listen"),
     "--redis": ("redis", "url"),
@@ -114,6 +114,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "--disk-size": ("disk", "size"),
     "--workers": ("workers",),
 }
+"""The path of the setting that each flag names; `*` is every network."""
 
 
 def settings_from(source: NodeSource, **values: str | int | None) -> Settings:
@@ -130,7 +131,7 @@ def judged_from(source: NodeSource, **values: str | int | None) -> Loaded:
 
 def _loaded(source: NodeSource, values: Mapping[str, str | int | None], judge: Judge = lambda _settings: ()) -> Loaded:
     given = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
-    flags = [Flag(_PATHS[name], value, name) for name, value in given.items()]
+    flags = [Flag(PATHS[name], value, name) for name, value in given.items()]
     flags = [*node_flags(source.networks), *flags]
     try:
         return load_told(source.file, environ=os.environ, flags=flags, judge=judge)

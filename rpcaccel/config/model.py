@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from rpcaccel.config.alert_settings import AlertsSettings
 from rpcaccel.config.names import NAME, NODE_ID, default_id, named_nodes, parse_node
 from rpcaccel.config.resilience import ErrorRuleSettings, ResilientNetwork, ResilientNode, ResilientProgram
 from rpcaccel.config.secrets import HeaderText, NodeSocketUrl, NodeUrl, PasswordHash, RedisUrl
@@ -37,7 +38,10 @@ MOST_NODES = 4000
 class AccountSettings(Section):
     """An account of the admin side."""
 
-    password: PasswordHash = Field(description="A hash printed by `rpcaccel passwd`; never shown.")
+    password: PasswordHash = Field(
+        description="A hash printed by `rpcaccel passwd`; never shown.",
+        examples=[f"scrypt:15:8:1:{'A' * 22}:{'A' * 43}"],  # no password has it
+    )
     role: Literal["admin", "read"] = Field(default="read", description="Whether it may change, or only read.")
 
 
@@ -49,14 +53,22 @@ class AdminSettings(Section):
         description="HOST:PORT of the admin side; port 0 takes a free one. Beyond this machine it needs an account.",
     )
     names: HostNames = Field(
-        default=(), description="Further names it is asked under, such as that of a reverse proxy in front of it."
+        default=(),
+        description="Further names it is asked under, such as that of a reverse proxy in front of it.",
+        examples=[["rpcaccel.example.com"]],
     )
     accounts: dict[Annotated[str, Field(pattern=NAME)], AccountSettings] = Field(
         default={}, description="Who may log in, by name; with none, everyone on this machine may do everything."
     )
     session: Duration = Field(default=43_200.0, gt=0, le=2_592_000, description="Seconds a login lasts.")
-    tls_cert: str = Field(default="", description="PEM file of the certificate; with it the admin side speaks TLS.")
-    tls_key: str = Field(default="", description="PEM file of the certificate's key.")
+    tls_cert: str = Field(
+        default="",
+        description="PEM file of the certificate; with it the admin side speaks TLS.",
+        examples=["/etc/rpcaccel/admin.pem"],
+    )
+    tls_key: str = Field(
+        default="", description="PEM file of the certificate's key.", examples=["/etc/rpcaccel/admin.key"]
+    )
     currency: str = Field(
         default="USD",
         pattern=r"^[A-Z]{3}$",
@@ -85,6 +97,7 @@ class DiskSettings(Section):
         max_length=4096,
         description="Folder of its files, made where it is missing, best as a whole path: a relative one counts from "
         "where the program is started; empty: no such tier.",
+        examples=["/var/cache/rpcaccel"],
     )
     size: Size = Field(
         default=10_000_000_000,
@@ -107,9 +120,12 @@ class RedisSettings(Section):
     url: RedisUrl = Field(
         default=RedisUrl(""),
         description="Its address: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://; empty: none.",
+        examples=["redis://:${REDIS_PASSWORD:-}@127.0.0.1:6379/0"],
     )
     replicas: RedisUrls = Field(
-        default=(), description="Addresses that are read in turn; the primary is read when none answers."
+        default=(),
+        description="Addresses that are read in turn; the primary is read when none answers.",
+        examples=[["redis://10.0.0.6:6379"]],
     )
     prefix: str = Field(
         default="rpcaccel", pattern=r"^[A-Za-z0-9_.:-]{1,64}$", description="First part of every key in Redis."
@@ -201,10 +217,14 @@ class HttpSettings(Section):
     )
     websocket: WebSocketSettings = Field(default=WebSocketSettings(), description="WebSockets of clients.")
     deny: MethodPatterns = Field(
-        default=(), description='Methods refused for every client, as names or patterns ("debug_*").'
+        default=(),
+        description='Methods refused for every client, as names or patterns ("debug_*").',
+        examples=[["debug_*"]],
     )
     expose: MethodPatterns = Field(
-        default=(), description="Methods of a node's operator that clients may call all the same, as names or patterns."
+        default=(),
+        description="Methods of a node's operator that clients may call all the same, as names or patterns.",
+        examples=[["evm_mine"]],
     )
 
 
@@ -212,22 +232,32 @@ class NodeSettings(ResilientNode):
     """One endpoint of a network."""
 
     id: str = Field(
-        default="", pattern=NODE_ID, description="Name of the node; the host and port of its URL when not given."
+        default="",
+        pattern=NODE_ID,
+        description="Name of the node, which it keeps; the host and port of its URL when not given.",
+        examples=["own"],
     )
-    url: NodeUrl = Field(description="http:// or https:// address; user info and keys in it are never shown.")
+    url: NodeUrl = Field(
+        description="http:// or https:// address; user info and keys in it are never shown.",
+        examples=["https://harmony.example/${HARMONY_KEY:-no-key}"],
+    )
     ws: NodeSocketUrl = Field(
         default=NodeSocketUrl(""),
         description="ws:// or wss:// address where it pushes new heads; empty: as networks.*.websockets says.",
+        examples=["wss://harmony.example/ws"],
     )
     weight: Whole = Field(
         default=1, ge=0, le=1000, description="Share of the calls, relative to the others; 0 takes none."
     )
     headers: dict[HeaderName, HeaderText] = Field(
-        default={}, description="Headers sent to this node; values are never shown."
+        default={},
+        description="Headers sent to this node; values are never shown.",
+        examples=[{"Authorization": "Bearer ${HARMONY_TOKEN:-no-token}"}],
     )
     roles: Roles = Field(
         default=frozenset(),
         description="What the node has beyond a plain one of its chain; when empty, what it says of itself counts.",
+        examples=[["archive", "explorer"]],
     )
     max_connections: Whole = Field(
         default=512,
@@ -244,7 +274,9 @@ class NodeSettings(ResilientNode):
     max_answer: Size = Field(
         default=256 * MIB, ge=MIB, description="Bytes of one answer of it, unpacked; a longer one is cut off."
     )
-    drain: bool = Field(default=False, description="Whether it finishes what it has and takes no new calls.")
+    drain: bool = Field(
+        default=False, description="Whether it finishes what it has and takes no new calls.", examples=[False]
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -277,17 +309,21 @@ class RuleSettings(Section):
     """An operator's rule for methods: keep less than the chain's rules allow, or for a shorter time."""
 
     cache: Literal["", "off", "head"] = Field(
-        default="", description='"off" keeps and shares nothing; "head" keeps until the next block at most.'
+        default="",
+        description='"off" keeps and shares nothing; "head" keeps until the next block at most.',
+        examples=["head"],
     )
     max_age: Duration = Field(
         default=0.0,
         le=86_400,
         description="Seconds an answer may be served; what differs by node is kept only with this.",
+        examples=["10s"],
     )
     stale: Duration = Field(
         default=0.0,
         le=86_400,
         description="Seconds after max_age in which what differs by node is still served while one call renews it.",
+        examples=["1m"],
     )
     agree: Whole = Field(
         default=1,
@@ -300,14 +336,28 @@ class RuleSettings(Section):
 class NetworkSettings(ResilientNetwork):
     """One chain or shard served here, under /NAME."""
 
-    chain: ChainName = Field(default="harmony", description="Whose rules apply.")
+    chain: ChainName = Field(
+        default="harmony", description='Chain whose rules apply: "harmony", or "ethereum" for any other EVM chain.'
+    )
     shard: Whole = Field(
-        default=0, ge=0, le=65_535, description="Shard of the chain its nodes must serve, where it has shards."
+        default=0,
+        ge=0,
+        le=65_535,
+        description="Shard of the chain its nodes must serve, where it has shards.",
+        examples=[0],
     )
     chain_id: Whole | None = Field(
-        default=None, ge=0, lt=1 << 64, description="eth_chainId its nodes must say; what most say if unset."
+        default=None,
+        ge=0,
+        lt=1 << 64,
+        description="eth_chainId its nodes must say; what most say if unset.",
+        examples=[1_666_600_000],
     )
-    balancer: BalancerName = Field(default="smooth_weighted", description="How a node is chosen.")
+    balancer: BalancerName = Field(
+        default="smooth_weighted",
+        description='How a node is chosen: "smooth_weighted" by weights alone, "peak_ewma" by latency as well, '
+        '"consistent_hash" by what the call asks for (hash_key).',
+    )
     weights: Literal["manual", "auto"] = Field(
         default="manual",
         description='Who applies suggested weights: "manual": an operator; "auto": rpcaccel, in small steps.',
@@ -320,13 +370,18 @@ class NetworkSettings(ResilientNetwork):
     )
     attempts: Whole = Field(default=3, ge=1, le=100, description="Nodes asked at the most for one call.")
     finality_depth: Whole | None = Field(
-        default=None, ge=0, le=1_000_000, description="Blocks under the head that are final; the chain's own if unset."
+        default=None,
+        ge=0,
+        le=1_000_000,
+        description="Blocks under the head that are final; the chain's own if unset.",
+        examples=[64],
     )
     block_time: Duration | None = Field(
         default=None,
         gt=0,
         le=86400,
         description="Seconds between blocks; if unset the chain's own, or less where they are seen to come quicker.",
+        examples=["2s"],
     )
     websockets: Literal["auto", "named", "off"] = Field(
         default="auto",
@@ -349,6 +404,7 @@ class NetworkSettings(ResilientNetwork):
         ge=0,
         le=1e9,
         description="What a million calls to its nodes cost, in admin.currency; 0: nothing is said of money.",
+        examples=[4.5],
     )
     rules: dict[MethodPattern, RuleSettings] = Field(
         default={}, description='What is wanted of methods, by name or pattern ("net_*"); a name wins over patterns.'
@@ -361,7 +417,10 @@ class NetworkSettings(ResilientNetwork):
         description="Whether codes beyond those of JSON-RPC and 3 are replaced in nodes' errors; the rest stays.",
     )
     nodes: tuple[NodeSettings, ...] = Field(
-        min_length=1, max_length=MOST_NODES, description="Its nodes: tables, or texts URL[,weight=N][,id=NAME]."
+        min_length=1,
+        max_length=MOST_NODES,
+        description="Its nodes: tables, or texts URL[,weight=N][,id=NAME].",
+        examples=[["http://127.0.0.1:9500,weight=3,id=own", "https://api.s0.t.hmny.io,id=public"]],
     )
 
     @model_validator(mode="before")
@@ -385,7 +444,9 @@ class Settings(ResilientProgram):
         le=256,
         description='Processes that serve calls, or "auto": one a processor; 1 serves in the supervisor itself.',
     )
-    default_network: str = Field(default="", description="Network served on / as well; the first one when empty.")
+    default_network: str = Field(
+        default="", description="Network served on / as well; the first one when empty.", examples=["harmony-s0"]
+    )
     memory: MemorySettings = Field(default=MemorySettings(), description="The first cache tier.")
     disk: DiskSettings = Field(default=DiskSettings(), description="The cache tier on disk.")
     redis: RedisSettings = Field(default=RedisSettings(), description="The cache tier in Redis.")
@@ -396,8 +457,18 @@ class Settings(ResilientProgram):
     drain_timeout: Duration = Field(
         default=10.0, le=3600, description="Seconds that running calls get to finish at shutdown."
     )
+    drain_linger: Duration = Field(
+        default=0.0,
+        le=600,
+        examples=[5.0],
+        description="Seconds at shutdown, before drain_timeout begins, in which calls on open connections are still "
+        "answered, each with word to close its connection.",
+    )
     errors: ErrorsSettings = Field(
         default=ErrorsSettings(), description="The log of errors on the page, and when they call for attention."
+    )
+    alerts: AlertsSettings = Field(
+        default=AlertsSettings(), description="Webhooks that are told of what needs attention."
     )
     log: LogSettings = Field(default=LogSettings(), description="The log.")
     tracing: TracingSettings = Field(default=TracingSettings(), description="OpenTelemetry traces.")

@@ -5,7 +5,7 @@ errors of nodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
@@ -19,17 +19,27 @@ class QuotaSettings(Section):
     """The calls that a node may be asked for by all workers together. Days and months are those of UTC; what is used is
     kept over restarts beside the state file."""
 
-    second: Number = Field(default=0, ge=0, le=1e9, description="Calls a second; 0 for no limit.")
-    day: Number = Field(default=0, ge=0, le=1e15, description="Calls a day; 0 for no limit.")
-    month: Number = Field(default=0, ge=0, le=1e15, description="Calls a calendar month; 0 for no limit.")
+    beside: ClassVar[str] = '[[networks.harmony-s0.nodes]]\nid = "own"\nurl = "http://127.0.0.1:9500"'
+
+    second: Number = Field(default=0, ge=0, le=1e9, description="Calls a second; 0 for no limit.", examples=[25])
+    day: Number = Field(default=0, ge=0, le=1e15, description="Calls a day; 0 for no limit.", examples=[100_000])
+    month: Number = Field(
+        default=0, ge=0, le=1e15, description="Calls a calendar month; 0 for no limit.", examples=[3_000_000]
+    )
     heavy: Number = Field(default=1, ge=0, le=1e6, description="Calls that one of a heavy method counts as.")
 
 
 class RouteSettings(Section):
     """Methods that go to tagged nodes only."""
 
-    methods: MethodPatterns = Field(min_length=1, description='Names or patterns ("eth_getLogs", "trace_*").')
-    tag: Tag = Field(description="What the nodes are tagged with that take them.")
+    beside: ClassVar[str] = '[networks.harmony-s0]\nnodes = [{ url = "http://127.0.0.1:9500", tags = ["archive"] }]'
+
+    methods: MethodPatterns = Field(
+        min_length=1,
+        description='Names or patterns ("eth_getLogs", "trace_*").',
+        examples=[["eth_getLogs", "trace_*"]],
+    )
+    tag: Tag = Field(description="What the nodes are tagged with that take them.", examples=["archive"])
     agree: Whole = Field(
         default=1, ge=1, le=5, description="How many of these nodes must give the same answer to a read of them."
     )
@@ -60,7 +70,7 @@ class HedgeSettings(Section):
 class BudgetSettings(Section):
     """The budget of attempts beyond the first, retries and hedges together; hedges leave half of it to retries.
     Attempts that cost a node no work are retried for free, and failures that the call itself may have caused are
-    retried from a part of their own (core.dispatch.retry_budget)."""
+    retried from a part of their own."""  # core.dispatch.retry_budget
 
     share: Number = Field(default=0.1, ge=0, le=1, description="Extra attempts as a share of the calls.")
     floor: Number = Field(default=3.0, ge=0, le=1e6, description="Extra attempts a second in any case, per worker.")
@@ -116,9 +126,13 @@ class ResilientNode(Section):
     """The settings of how many calls a node may get."""
 
     tier: Whole = Field(
-        default=0, ge=0, le=100, description="Asked when no node of a lower tier can be: 0 the own, 1 the paid ones."
+        default=0,
+        ge=0,
+        le=100,
+        description="Asked when no node of a lower tier can be: 0 the own, 1 the paid ones.",
+        examples=[1],
     )
-    tags: Tags = Field(default=frozenset(), description="What routes call it by.")
+    tags: Tags = Field(default=frozenset(), description="What routes call it by.", examples=[["archive"]])
     quota: QuotaSettings = Field(
         default=QuotaSettings(), description="Calls it may be asked for; once used up, it waits for them to renew."
     )
@@ -176,7 +190,9 @@ class ResilientProgram(Section):
     """The settings of what happens when a worker process fails."""
 
     worker_timeout: WorkerTimeout = Field(
-        default=10.0, le=3600, description="Seconds without a word after which a worker process is replaced; 0: never."
+        default=10.0,
+        le=3600,
+        description="Seconds without a word after which a worker process is replaced, 3 at the least; 0: never.",
     )
 
 
@@ -211,18 +227,27 @@ Group = Annotated[tuple[Fragment, ...], BeforeValidator(_group), Field(min_lengt
 class ErrorRuleSettings(Section):
     """One rule: it fits when every condition it names holds; texts are compared without regard to case."""
 
-    kind: Kind = Field(description="What such an error is.")
+    kind: Kind = Field(description="What such an error is.", examples=["rate-limited"])
     why: str = Field(default="classed in the settings", max_length=200, description="What the node is saying.")
-    codes: frozenset[int] = Field(default=frozenset(), max_length=100, description="JSON-RPC codes, any of them.")
-    statuses: frozenset[int] = Field(default=frozenset(), max_length=100, description="HTTP statuses, any of them.")
-    equals: tuple[Fragment, ...] = Field(default=(), max_length=100, description="The whole message, any of them.")
-    starts: tuple[Fragment, ...] = Field(default=(), max_length=100, description="How the message starts.")
+    codes: frozenset[int] = Field(
+        default=frozenset(), max_length=100, description="JSON-RPC codes, any of them.", examples=[[-32005]]
+    )
+    statuses: frozenset[int] = Field(
+        default=frozenset(), max_length=100, description="HTTP statuses, any of them.", examples=[[402, 429]]
+    )
+    equals: tuple[Fragment, ...] = Field(
+        default=(), max_length=100, description="The whole message, any of them.", examples=[["out of credits"]]
+    )
+    starts: tuple[Fragment, ...] = Field(
+        default=(), max_length=100, description="How the message starts.", examples=[["out of"]]
+    )
     contains: tuple[Group, ...] = Field(
         default=(),
         max_length=100,
         description="A fragment, or a list of fragments that must all be there; any. For kinds that keep a node from "
         "being asked, or count as success, only what stands before the first quotation, colon, bracket or = of a "
         "message is looked at, since clients' words may follow.",
+        examples=[["credits", ["daily", "limit"]]],
     )
 
     @model_validator(mode="after")

@@ -16,8 +16,8 @@ Kind = Literal["size", "duration", "whole", "number", "switch", "choice", "list"
 EACH = "*"
 """Stands in a path for the name of any network, or of any node."""
 
-_APART = ("admin", "listen", "default_network", "clients.keys", "networks.*.nodes.*.id", "networks.*.nodes.*.url",
-          "networks.*.nodes.*.ws", "networks.*.nodes.*.headers", "networks.*.rules",
+_APART = ("admin", "alerts.webhooks", "listen", "default_network", "clients.keys", "networks.*.nodes.*.id",
+          "networks.*.nodes.*.url", "networks.*.nodes.*.ws", "networks.*.nodes.*.headers", "networks.*.rules",
           "networks.*.error_rules", "networks.*.routes", "networks.*.chain", "networks.*.shard",
           "networks.*.chain_id", "redis.url", "redis.replicas")  # fmt: skip
 """Settings that are no single value and have views of their own, that hold secrets, or that say what is served where,
@@ -25,6 +25,8 @@ which is for the file to decide."""
 _KINDS: dict[str, Kind] = {"integer": "whole", "number": "number", "boolean": "switch", "array": "list"}
 _BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 """JSON Schema's keyword for each bound: pydantic writes its own names where a value may be left out."""
+_OR_REFERENCE = r"|\$\{"
+"""What is put behind the pattern of a text: a file may hold a reference to a variable in its place."""
 
 
 class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,20 +47,22 @@ class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of the document that `config.load` reads."""
-    made: dict[str, Any] = _bounded(Settings.model_json_schema(mode="validation"))
+    """JSON Schema (2020-12) of the document that `config.load` reads, before references to variables are replaced."""
+    made: dict[str, Any] = _as_written(Settings.model_json_schema(mode="validation"))
     tables = made["$defs"]
     text = {"type": "string", "description": f"{NODE_TEXT}, all in one text."}
     tables["NodeSettings"] = {"anyOf": [text, {**tables["NodeSettings"], "required": ["url"]}]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "rpcaccel configuration"}
 
 
-def _bounded(schema: Any) -> Any:
+def _as_written(schema: Any) -> Any:
+    """The schema with the keywords of JSON Schema, for a file in which references are not replaced yet."""
     if isinstance(schema, list):
-        return [_bounded(part) for part in schema]
-    return (
-        {_BOUNDS.get(key, key): _bounded(part) for key, part in schema.items()} if isinstance(schema, dict) else schema
-    )
+        return [_as_written(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {_BOUNDS.get(key, key): _as_written(part) for key, part in schema.items()}
+    return made | {"pattern": made["pattern"] + _OR_REFERENCE} if isinstance(made.get("pattern"), str) else made
 
 
 def described() -> list[Described]:
@@ -72,23 +76,35 @@ def _walk(table: Mapping[str, Any], tables: Mapping[str, Any], path: tuple[str, 
         here = (*path, name)
         if ".".join(here) in _APART:
             continue
-        members = [*field.get("patternProperties", {}).values(), field.get("items", {})]
-        named = next((part["$ref"] for part in members if "$ref" in part), None)  # networks, and nodes as a table by id
-        reference = named or field.get("$ref")
-        if reference is None:
-            yield _one(here, field)
-            continue
-        inner = tables[reference.rpartition("/")[2]]
-        yield from _walk(inner["anyOf"][-1] if "anyOf" in inner else inner, tables, (*here, EACH) if named else here)
+        inner, several = members(field, tables)
+        if inner is None:
+            yield describe(here, field)
+        else:
+            yield from _walk(inner, tables, (*here, EACH) if several else here)
 
 
-def _one(path: tuple[str, ...], field: Mapping[str, Any]) -> Described:
+def members(field: Mapping[str, Any], tables: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
+    """The schema of the table under a key, and whether there are several such tables, by name or in a list (networks,
+    nodes, keys); None of a key that holds no table. `tables` are the `$defs` of the schema."""
+    by_name = field.get("additionalProperties")
+    parts = [*field.get("patternProperties", {}).values(), field.get("items", {}), by_name or {}]
+    several = next((part["$ref"] for part in parts if "$ref" in part), None)
+    reference = several or field.get("$ref")
+    if reference is None:
+        return None, False
+    inner = tables[reference.rpartition("/")[2]]
+    return inner["anyOf"][-1] if "anyOf" in inner else inner, several is not None
+
+
+def describe(path: tuple[str, ...], field: Mapping[str, Any]) -> Described:
+    """One key, from its field in the schema."""
     value = {**field["anyOf"][0], **field} if "anyOf" in field else field  # the other part is null
     kind = value["type"] if isinstance(value["type"], str) else value["type"][0]
+    form = value.get("format")
     default = value.get("default")
     return Described(
         path=".".join(path),
-        kind=value.get("format") or ("choice" if "enum" in value else _KINDS.get(kind, "text")),
+        kind=form if form in ("size", "duration") else "choice" if "enum" in value else _KINDS.get(kind, "text"),
         text=value["description"],
         default=UNSET if default is None else default,
         choices=tuple(value.get("items", value).get("enum", ())),

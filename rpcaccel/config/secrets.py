@@ -97,7 +97,7 @@ class Secret:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return dict(cls.json_format)
+        return {**cls.json_format, "writeOnly": True}
 
 
 class HeaderText(Secret):

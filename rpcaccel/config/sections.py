@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
 from rpcaccel.config.names import NAME
 from rpcaccel.config.value_types import Duration, MethodPatterns, Number, Whole, listed, trace_receiver
@@ -19,6 +28,24 @@ class Section(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
     )
+    beside: ClassVar[str] = ""
+    """Lines of TOML without which an example of this section is not valid (config.reference)."""
+
+
+SINCE = "x-since"
+"""The member of a field's JSON Schema that names the first version with the setting."""
+
+
+class Since:
+    """Marks a setting that came after the first release: Annotated[Duration, Since("0.3.0")]."""
+
+    __slots__ = ("version",)
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), SINCE: self.version}
 
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
@@ -45,15 +72,36 @@ class LimitSettings(Section):
     """The limits of a caller; 0 and empty lists limit nothing."""
 
     rate: Number = Field(
-        default=0.0, ge=0, le=1e9, allow_inf_nan=False, description="Calls a second; heavy ones count as heavy_cost."
+        default=0.0,
+        ge=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="Calls a second; heavy ones count as heavy_cost.",
+        examples=[50],
     )
-    burst: Whole = Field(default=0, ge=0, le=10**9, description="Calls that may come at once; those of a second if 0.")
+    burst: Whole = Field(
+        default=0,
+        ge=0,
+        le=10**9,
+        description="Calls that may come at once; those of a second if 0.",
+        examples=[100],
+    )
     concurrency: Whole = Field(
-        default=0, ge=0, le=1_000_000, description="Requests answered at once per worker, a batch being one."
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="Requests answered at once per worker, a batch being one.",
+        examples=[20],
     )
-    batch: Whole = Field(default=0, ge=0, le=100_000, description="Calls in one batch, within http.max_batch.")
-    allow: MethodPatterns = Field(default=(), description="Methods that may be called, as names or patterns.")
-    deny: MethodPatterns = Field(default=(), description="Methods that may not, whatever is allowed.")
+    batch: Whole = Field(
+        default=0, ge=0, le=100_000, description="Calls in one batch, within http.max_batch.", examples=[100]
+    )
+    allow: MethodPatterns = Field(
+        default=(), description="Methods that may be called, as names or patterns.", examples=[["eth_*", "net_version"]]
+    )
+    deny: MethodPatterns = Field(
+        default=(), description="Methods that may not, whatever is allowed.", examples=[["eth_getLogs"]]
+    )
 
     def limits(self, heavy_cost: int) -> Limits:
         """The limits as the core reads them."""
@@ -72,7 +120,9 @@ class KeySettings(LimitSettings):
     """One holder of keys."""
 
     hashes: KeyHashes = Field(
-        min_length=1, description="Hashes of the holder's keys, as `rpcaccel key` prints them; several to change keys."
+        min_length=1,
+        description="Hashes of the holder's keys, as `rpcaccel key` prints them; several to change keys.",
+        examples=[[f"sha256:{'0' * 64}"]],  # of no key
     )
     enabled: bool = Field(default=True, description="Whether its keys are accepted; false turns them away for a while.")
 
@@ -80,7 +130,7 @@ class KeySettings(LimitSettings):
 class ClientsSettings(Section):
     """Clients: API keys, limits, and proxies in front."""
 
-    require_key: bool = Field(default=False, description="Whether callers without a key are refused.")
+    require_key: bool = Field(default=False, description="Whether callers without a key are refused.", examples=[False])
     keys: dict[Annotated[str, Field(pattern=NAME)], KeySettings] = Field(
         default={}, description="Holders of API keys, by name; the name is what metrics and the page show."
     )
@@ -91,7 +141,9 @@ class ClientsSettings(Section):
         default=10, ge=1, le=10_000, description="What a heavy method counts, where others count one."
     )
     trusted_proxies: Ranges = Field(
-        default=(), description="Addresses or ranges of proxies in front that are believed about who calls."
+        default=(),
+        description="Addresses or ranges of proxies in front that are believed about who calls.",
+        examples=[["10.0.0.0/8"]],
     )
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = Field(
         default="x-forwarded-for", description="Header in which those proxies say it; no other is read."
@@ -123,7 +175,10 @@ class LogSettings(Section):
         default=1.0, gt=0, le=1, description="Share of the requests whose calls do; slow ones write theirs anyway."
     )
     slow: Duration = Field(
-        default=0.0, le=3600, description="Seconds from which a call writes a line with what made it slow; 0 for none."
+        default=0.0,
+        le=3600,
+        description="Seconds from which a call writes a line with what made it slow; 0 for none.",
+        examples=["2s"],
     )
 
 
@@ -153,6 +208,7 @@ class TracingSettings(Section):
     endpoint: Annotated[str, AfterValidator(trace_receiver)] = Field(
         default="",
         description="http:// or https:// address of the receiver, /v1/traces if it has no path; empty: none.",
+        examples=["http://127.0.0.1:4318"],
     )
     sample: Number = Field(
         default=0.01, ge=0, le=1, description="Share of the requests that are traced, where a client does not say so."

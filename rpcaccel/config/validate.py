@@ -48,6 +48,7 @@ def misfits(settings: Settings) -> Iterator[Misfit]:
     yield from _memory(settings.memory)
     yield from _disk(settings.disk)
     yield from _replicas(settings)
+    yield from _alerts(settings)
     for name, network in settings.networks.items():
         yield from _network(("networks", name), network)
 
@@ -121,6 +122,14 @@ def _replicas(settings: Settings) -> Iterator[Misfit]:
     for index, replica in enumerate(settings.redis.replicas):
         if replica and redis_url.parse(replica.reveal()).kind not in ("single", "unix"):
             yield Misfit(("redis", "replicas", index), shown(replica), "one server: redis://, rediss:// or unix://")
+
+
+def _alerts(settings: Settings) -> Iterator[Misfit]:
+    for name, webhook in settings.alerts.webhooks.items():
+        for index, network in enumerate(webhook.networks):
+            if network not in settings.networks:
+                expected = f"one of the networks: {', '.join(settings.networks)}"
+                yield Misfit(("alerts", "webhooks", name, "networks", index), shown(network), expected)
 
 
 def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:

@@ -105,6 +105,13 @@ def parse_duration(value: object) -> float:
     return seconds
 
 
+def format_duration(seconds: float) -> str:
+    """A text in the largest unit that divides the seconds: "12h", "75s", "30ms"."""
+    exact = Decimal(str(seconds))
+    unit = next((unit for unit in ("d", "h", "m", "s", "ms") if exact and not exact % _SECONDS[unit]), "us")
+    return f"{(exact / _SECONDS[unit]).normalize():f}{unit}" if exact else "0s"
+
+
 _EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 
 
@@ -255,6 +262,8 @@ Roles = Annotated[
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Tags = Annotated[frozenset[Tag], BeforeValidator(listed), _IN_ORDER]
 HeaderName = Annotated[str, AfterValidator(header_name)]
-ChainName = Annotated[str, AfterValidator(known_chain)]
-BalancerName = Annotated[str, AfterValidator(known_balancer)]
+KNOWN = "x-known"
+"""The member of a field's JSON Schema that says of what its values are the names: "chains" or "balancers"."""
+ChainName = Annotated[str, AfterValidator(known_chain), Field(json_schema_extra={KNOWN: "chains"})]
+BalancerName = Annotated[str, AfterValidator(known_balancer), Field(json_schema_extra={KNOWN: "balancers"})]
 RedisUrls = Annotated[tuple[RedisUrl, ...], BeforeValidator(listed)]

@@ -14,13 +14,18 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+import rpcaccel
 from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
 from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.admin.documents import WHILE
 from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
+from rpcaccel.controlplane.alerts.alerting import Alerting
+from rpcaccel.controlplane.alerts.silences import SilenceFile
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
+from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.nodes.auto_weights import AutoWeights
 from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
 from rpcaccel.controlplane.nodes.probers import Probers
@@ -31,8 +36,10 @@ from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, 
 from rpcaccel.controlplane.settings.sharing import Hosts
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.host_report import HostReport, counted, page_of
 from rpcaccel.controlplane.stats.notices import LogNotice, trouble
 from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
+from rpcaccel.controlplane.stats.summaries import readings
 from rpcaccel.controlplane.stats.worth import Gathered
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.operations import purge
@@ -70,6 +77,7 @@ class Supervisor:
         self.ledger = Ledger(settings, origin, check=self._hindered)
         self.events = Events()
         self.errors = ErrorLog(began=time.time())
+        self.alerts = Alerting(settings)
         self._left_out: tuple[str, ...] = ()
         self._listen = ""
         self.links: list[Link] = []
@@ -85,6 +93,7 @@ class Supervisor:
             quotas=self._quotas.of,
             replaced=lambda: self._workers.replaced,
             listen=lambda: self._listen,
+            alerts=self.alerts.figures,
         )
         self._workers = Workers(
             self._link,
@@ -106,12 +115,18 @@ class Supervisor:
         self._renewing: asyncio.Task[None] | None = None
         self._to_renew = False
         self._hosts = Hosts(self.ledger, self.links, self.events)
+        self._began = time.monotonic()
+        self._exchange = HostExchange(
+            self._host_report,
+            block_times=lambda: {name: heads.block_time for name, heads in self._probers.heads.items()},
+        )
         self.disagreements = Disagreements(
             lambda: self.settings, self.overview.compared, self._purge_wrong, self._drain_wrong, self._tell_suspects
         )
         self.workers = self._workers.states
         self.adopted = self._workers.adopted
         self.shared = self._hosts.shown
+        self.hosts = self._exchange.shown
         self.purged = self._hosts.purged
         self.probe = self._probers.probe_now
         self.try_node = self._probers.try_node
@@ -145,6 +160,8 @@ class Supervisor:
         state = self.ledger.origin.state
         self._quotas.open(QuotaFile.beside(state.path) if state is not None else None)
         self._history_keeper.open(HistoryFile.beside(state.path) if state is not None else None)
+        self.alerts.open(SilenceFile.beside(state.path) if state is not None else None)
+        self.alerts.adopt(settings)
         self.ledger.publish = self._adopt
         self.ledger.heard = self._hear_change
         admin = await self._open_admin()
@@ -153,9 +170,10 @@ class Supervisor:
         self._history_keeper.start()
         self._watchdog.start()
         self._auto_weights.start()
+        self.alerts.start()
         await self._probers.adopt(settings)
         self._started.set()
-        await self._hosts.share(settings.redis, settings.disk.path)
+        await self._share(settings)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEADS_WITHIN):
                 await self._told.wait()
@@ -181,16 +199,23 @@ class Supervisor:
         except OSError as error:
             raise ListenError(f"admin.listen: cannot listen on {listen}: {reason_of(error)}") from error
 
+    async def _share(self, settings: Settings) -> None:
+        await self._hosts.share(settings.redis, settings.disk.path)
+        await self._exchange.share(settings.redis)
+
     async def stop(self) -> None:
         """Drain the workers within the drain timeout, then end everything else. A step that fails keeps no other from
         being done; its error is raised at the end."""
+        self._exchange.drain()
         async with contextlib.AsyncExitStack() as last_first:
             last_first.push_async_callback(self._history_keeper.stop)
+            last_first.push_async_callback(self.alerts.stop)
             if self._admin is not None:
                 last_first.push_async_callback(self._admin.close)
             last_first.push_async_callback(self._probers.stop)
             last_first.push_async_callback(self._quotas.stop)
-            last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout)
+            last_first.push_async_callback(self._exchange.leave)
+            last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout, self.settings.drain_linger)
             last_first.push_async_callback(self._watchdog.stop)
             last_first.push_async_callback(self._auto_weights.stop)
             last_first.push_async_callback(self._hosts.stop)
@@ -223,7 +248,7 @@ class Supervisor:
             return
         try:
             await self._workers.renew(self.ledger.renewed)
-            await self._hosts.share(self.settings.redis, self.settings.disk.path)
+            await self._share(self.settings)
         except (OSError, RuntimeError) as error:
             log.error("the workers are not renewed", reason=str(error))  # noqa: TRY400 -- the reason is all there is
 
@@ -236,6 +261,7 @@ class Supervisor:
         if not refusal:
             await self._probers.adopt(settings)
             self._log_by(settings)
+            self.alerts.adopt(settings)
             self.errors.hide_params(None if settings.errors.params else fold)
         return refusal
 
@@ -313,8 +339,29 @@ class Supervisor:
             texts.append(self._hosts.note)
         if self.ledger.origin.state and self.ledger.note:
             texts.append(self.ledger.note)
-        wrong = [Notice("bad", f"{network}/{node}", text) for network, node, text in self.disagreements.suspects()]
-        return [*wrong, *(Notice("warn", "rpcaccel", text) for text in texts)]
+        suspects = self.disagreements.suspects()
+        wrong = [Notice("bad", f"{network}/{node}", text, "contradicted") for network, node, text in suspects]
+        told = [Notice("warn", "rpcaccel", text) for text in texts]
+        return [*wrong, *told, *self._exchange.notices(), *self.alerts.notices()]
+
+    def _host_report(self) -> HostReport:
+        """What other hosts are told of this one."""
+        networks, known = self.settings.networks, self._probers.heads
+        heads = {name: known[name].served.head for name in networks if name in known}
+        now, standing = readings(self._history.window(WHILE)), self._hosts.standing()
+        report = HostReport(
+            name=socket.gethostname(),
+            version=rpcaccel.__version__,
+            uptime=time.monotonic() - self._began,
+            page=page_of(self._admin.address, self.settings.admin) if self._admin is not None else "",
+            workers=len(self._workers.serving()),
+            heads={name: head for name, head in heads.items() if head >= 0},
+            networks=len(networks),
+            revision=standing.revision,
+            refusal=standing.refusal,
+            purges_late=standing.purges_late,
+        )
+        return report if now is None else replace(report, **counted(now))
 
     # -- workers and heads -----------------------------------------------------------------------------------------
 

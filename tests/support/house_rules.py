@@ -25,7 +25,11 @@ PURE_FORBIDDEN = {
 PURE_TYPES_ALLOWED = {"random"}
 """As the type of an argument, under TYPE_CHECKING."""
 
-CLIENT_ERRORS_HOMES = {"rpcaccel/dataplane/upstream/node_failures.py", "rpcaccel/controlplane/admin/diagnostics.py"}
+CLIENT_ERRORS_HOMES = {
+    "rpcaccel/dataplane/upstream/node_failures.py",
+    "rpcaccel/controlplane/admin/diagnostics.py",
+    "rpcaccel/controlplane/alerts/webhook_client.py",
+}
 CLIENT_ERRORS = {
     name
     for name, value in vars(aiohttp).items()

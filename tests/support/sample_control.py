@@ -8,8 +8,11 @@ from typing import Any
 
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.settings_api import line
+from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.controlplane.stats.host_book import HostBook, HostsNow
+from rpcaccel.controlplane.stats.host_report import HostReport
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
@@ -36,17 +39,24 @@ class SampleControl:
         )
         self.events = Events(quiet=0.2)
         self.errors = sample_log(time.monotonic())
+        self.alerts = Alerting(self.ledger.settings)
         self.cases: list[Case] = []
         self.refusal = ""
         self.lagging: list[str] = []
         self.published: list[tuple[int, Settings]] = []
         self.replaced = 0
+        self.now = 0.0
+        self.shares = False
+        """Do the settings name a Redis?"""
+        self.book = HostBook("0123456789abcdef")
+        self.book.tell(HostReport(name="here", version="0.2.0", workers=1, networks=1), self.now)
         self.purges: list[tuple[bytes, bool]] = []
         """The purges to be told to others, and whether each was complete here."""
 
     async def _publish(self, settings: Settings, revision: int) -> str:
         if not self.refusal:
             self.published.append((revision, settings))
+            self.alerts.adopt(settings)
         return self.refusal
 
     def workers(self) -> Sequence[dict[str, Any]]:
@@ -59,8 +69,13 @@ class SampleControl:
         return 1
 
     def shared(self) -> dict[str, Any] | None:
-        """With nobody."""
-        return None
+        """With nobody, until a test says otherwise."""
+        about = {"url": "redis://127.0.0.1", "host": "here", "up": True, "revision": 17, "note": ""}
+        return about if self.shares else None
+
+    def hosts(self) -> HostsNow:
+        """This one alone, until a test says otherwise."""
+        return self.book.document(self.now, shared=self.shares)
 
     async def purged(self, body: bytes, *, complete: bool = True) -> None:
         """Nobody else to tell."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice, WorkerView
+from rpcaccel.controlplane.stats.snapshot import AlertFigures, Frame, HeadView, NodeView, Notice, WorkerView
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
@@ -225,6 +225,7 @@ class SampleView:
             workers=(WorkerView(id="0", pid=os.getpid(), revision=17, uptime=self.elapsed),),
             notices=tuple(self.notices),
             replaced={"died": 2},
+            alerts=AlertFigures({("ops", "ok"): 3}, {"warn": 1, "bad": 0}),
         )
 
     def snapshot(self) -> TallySnapshot:

@@ -7,8 +7,11 @@ import { NONE, block, count, duration, joined, money, percent, plural, rate, spa
 import { HeatChart } from "../heat.js";
 import { codeColour, outcomeSeries } from "../outcomes.js";
 import { button, firstCall, networkState, nodesOf, notices, quiet, section } from "../parts.js";
+import { silenceControl } from "../silence.js";
+import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
 import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
+import { hostsSection } from "./hosts.js";
 import { methodTable } from "./method_table.js";
 import { nodeTable } from "./node_table.js";
 import { subscriptionsSection } from "./subscriptions.js";
@@ -91,6 +94,9 @@ function firstCharts() {
   };
 }
 
+/** Hosts are asked about where there may be others. */
+const hostsNeeded = () => (store.current?.shared ? { hosts: { path: "hosts", every: 2000, optional: true } } : {});
+
 /** One line for each range: what the cache did over it. */
 function sumsTable() {
   const of = (name) => (row) => row[name];
@@ -152,26 +158,30 @@ function looked(nodes) {
 const chosen = (rows) => (timeSpan.network ? rows.filter(({ network }) => network === timeSpan.network) : rows);
 
 /** What needs attention comes first; when nothing does, the head says so. */
-function firstSection(networks, charts, changed) {
-  const parts = { readings: readings(), notices: notices((notice) => leadsTo(notice, networks)), span: spanControl(changed) };
+function firstSection(networks, charts, changed, silenced) {
+  const parts = { readings: readings(), notices: notices((notice) => leadsTo(notice, networks), () => silenceControl(silenced)), span: spanControl(changed) };
   const well = h("span");
   let [all, told] = [false, []];
   const more = button("", () => {
     all = !all;
     tell();
   });
+  const webhooks = h("a", { class: "quiet", href: "#/settings/alerts" }, "alerts");
   const attention = h("div", { class: "attention", role: "region", "aria-label": "Attention" }, parts.notices.element);
   const tell = () => {
     const worst = mostUrgent(told, networks);
     attention.hidden = !told.length;
     if (told.length) parts.notices.update(all ? worst : worst.slice(0, URGENT));
     redraw(well, String(told.length), () => (told.length ? quiet(`${plural(told.length, "thing needs", "things need")} attention`) : state("good", "Nothing needs attention")));
+    const many = Object.keys(store.inForce(["alerts", "webhooks"]) ?? {}).length;
+    webhooks.hidden = !told.length || !store.current;
+    webhooks.title = many ? `${plural(many, "webhook is", "webhooks are")} told` : "no webhook is told";
     more.hidden = told.length <= URGENT;
     setText(more, all ? "The worst alone" : `Show all ${told.length}`);
   };
   const element = section("Overview", well, attention, parts.readings.element, charts.element);
   element.classList.add("first");
-  element.querySelector(".head").append(more, h("span", { class: "end" }, networkControl(networks), parts.span.element));
+  element.querySelector(".head").append(more, webhooks, h("span", { class: "end" }, networkControl(networks), parts.span.element));
   return {
     element,
     update: (now, settings) => {
@@ -185,19 +195,20 @@ function firstSection(networks, charts, changed) {
 
 export const overview = {
   title: "Overview",
-  needs: () => ({ nodes: { path: "nodes" }, methods: { path: "methods", every: 2000 }, history: timeSpan.need() }),
+  needs: () => ({ nodes: { path: "nodes" }, methods: { path: "methods", every: 2000 }, history: timeSpan.need(), ...hostsNeeded() }),
   build: (documents, feed) => {
     const names = documents.overview.networks.map(({ network }) => network);
     const charts = firstCharts();
     const saved = savedSection(charts);
     const live = subscriptionsSection();
+    const hosts = hostsSection();
     let last = documents;
     const first = firstSection(names, charts, () => {
       feed.turn("history");
       charts.again();
       live.again();
       show(last);
-    });
+    }, () => feed.stale("overview"));
     const tables = { networks: networkTable(), nodes: nodeTable(names.length > 1), methods: methodTable(names.length > 1, { brief: true }) };
     const more = h("a", { href: "#/methods" });
     const tune = h("a", { href: "#/nodes" });
@@ -215,17 +226,18 @@ export const overview = {
       redraw(empty, String(called.length > 0), () => (called.length ? "" : firstCall(now)));
     };
     return {
-      elements: [first.element, section("Networks", null, tables.networks.element), section("Nodes", tune, tables.nodes.element), live.element,
+      elements: [first.element, hosts.element, section("Networks", null, tables.networks.element), section("Nodes", tune, tables.nodes.element), live.element,
         section("Busiest methods", more, empty, tables.methods.element), saved.element],
       update: (found) => {
         last = found;
         show(found);
+        hosts.update(store.current?.shared ? found.hosts : null);
         if (!found.history) return; // the network that was looked at is gone
         charts.update(found.history);
         saved.update(found.history);
         live.draw(found.history);
       },
-      gone: () => [first, charts, saved, live, ...Object.values(tables)].forEach((one) => one.gone()),
+      gone: () => [first, charts, saved, live, hosts, ...Object.values(tables)].forEach((one) => one.gone()),
     };
   },
 };

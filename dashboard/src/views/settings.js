@@ -7,9 +7,11 @@ import { store } from "../store.js";
 import { jumpList } from "./jump.js";
 import { routesGroup } from "./routes.js";
 import { group } from "./setting.js";
+import { alertsGroup } from "./webhooks.js";
 
 const ELSEWHERE = /^networks\.\*\.(balancer$|hash_key$|weights$|nodes\.)/;
 const N = "networks.*.";
+const ALERTS = "Alerts";
 /** [title, note, beginnings of paths in their order]; the first group that one fits has the setting. */
 const GROUPS = [
   ["Time, retries and hedges", "how far a call is taken", [`${N}deadline`, `${N}attempts`, `${N}behind_attempts`, `${N}hedge.`, `${N}budget.`]],
@@ -23,6 +25,7 @@ const GROUPS = [
   ["Clients", "callers without a key; holders of keys are in Clients", ["clients.require_key", "clients."]],
   ["WebSockets", "calls and subscriptions of clients", ["http.websocket."]],
   ["HTTP", "the front that calls come in by", ["http."]],
+  [ALERTS, "what needs attention, posted to webhooks", ["alerts."]],
   ["Errors", "the log of errors, and when failed calls need attention", ["errors."]],
   ["Log", "on stderr", ["log."]],
   ["Tracing", "spans of calls, by OpenTelemetry", ["tracing."]],
@@ -31,7 +34,7 @@ const GROUPS = [
 const BEFORE_ROUTES = 4;
 let network = null;
 
-function build(described) {
+function build(described, feed) {
   const rest = described.filter(({ path }) => !ELSEWHERE.test(path) && (store.inForce(["redis", "url"]) || !path.startsWith("redis.")));
   const groups = GROUPS.map(([title, note, beginnings]) => {
     const mine = beginnings.flatMap((beginning) => {
@@ -39,7 +42,9 @@ function build(described) {
       for (const one of found) rest.splice(rest.indexOf(one), 1);
       return found;
     });
-    return mine.length ? group(title, note, mine.map(({ path }) => path.split(".").map((name) => (name === "*" ? network : name)))) : null;
+    const paths = mine.map(({ path }) => path.split(".").map((name) => (name === "*" ? network : name)));
+    if (!mine.length) return null;
+    return title === ALERTS ? alertsGroup(title, note, paths, () => feed.stale("alerts", "overview")) : group(title, note, paths);
   });
   groups.splice(BEFORE_ROUTES, 0, routesGroup(network));
   return groups.filter(Boolean);
@@ -47,8 +52,8 @@ function build(described) {
 
 export const settings = {
   title: "Settings",
-  needs: {},
-  build: (documents) => {
+  needs: { alerts: { path: "alerts", every: 2000, optional: true } },
+  build: (documents, feed) => {
     if (!documents.settings) return { elements: [section("Settings", null, hint("This server cannot be changed while it runs: change its config file and start it again."))], update: () => {}, gone: () => {} };
     const networks = Object.keys(documents.settings.document.networks);
     if (!networks.includes(network)) [network] = networks;
@@ -68,7 +73,9 @@ export const settings = {
     const field = h("input", { class: "filter field", type: "search", placeholder: "Filter (press /)", "aria-label": "Filter settings", oninput: filter });
     const draw = async () => {
       try {
-        groups = build(await describe());
+        groups.forEach((one) => one.gone?.());
+        groups = build(await describe(), feed);
+        update();
         hold.replaceChildren(...groups.map((one) => one.element));
         jump.show(groups);
         filter();
@@ -85,12 +92,19 @@ export const settings = {
     });
     const element = section("Settings", word, jump.element, hold, none);
     element.querySelector(".head").append(h("span", { class: "end" }, networks.length > 1 ? pick : null, field));
-    const update = () => groups.forEach((one) => one.update());
+    let last = documents;
+    const update = (found = last) => {
+      last = found;
+      groups.forEach((one) => one.update(found));
+    };
     draw();
     const at = (place) => {
       if (groups.length) jump.at(place);
       else wanted = place;
     };
-    return { elements: [element], update, drafted: update, at, gone: () => jump.gone() };
+    return { elements: [element], update, drafted: () => update(), at, gone: () => {
+      jump.gone();
+      groups.forEach((one) => one.gone?.());
+    } };
   },
 };

@@ -29,6 +29,7 @@ from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
 from rpcaccel.controlplane.admin import documents, openapi
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, Control
+from rpcaccel.controlplane.admin.alert_routes import AlertRoutes, attention_document
 from rpcaccel.controlplane.admin.api_types import Clients
 from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Login, admit, has_left, same_site
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
@@ -39,10 +40,11 @@ from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLO
 from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import error_documents, node_errors, prometheus
+from rpcaccel.controlplane.stats.attention import attention
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.stats.series import CLIENT_RANGES, client_past
-from rpcaccel.controlplane.stats.snapshot import AdminView, Frame
+from rpcaccel.controlplane.stats.snapshot import AdminView, Frame, Notice
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import OperationRefused, purge, read, record, wanted_of
 from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
@@ -132,6 +134,7 @@ class Admin:
         self.weight_routes = WeightRoutes(self.change_routes, view, self.history, wall)
         self.session = Login(self.gate, settings, self._address_of)
         self.query_routes = QueryRoutes(self.history, view, lambda: control.ledger.settings)
+        self.alert_routes = AlertRoutes(control)
         self._settings = settings
         self._control = control
         self._live_events = LiveEvents(control)
@@ -188,6 +191,7 @@ class Admin:
         self.history.add(self._frame.snapshot, now, at)
         self.history.nodes.add(self._frame.snapshot.nodes, self._frame.nodes, now, at)
         self._live_events.tell(self._frame, self.history, self._wall())
+        self._control.alerts.look(self._attention(now))
 
     async def _sampling(self, _app: web.Application) -> AsyncIterator[None]:
         self.sample()
@@ -283,9 +287,14 @@ class Admin:
 
     async def overview(self, _request: web.Request) -> web.Response:
         """The document of the first view."""
-        minute, now = self.history.window(documents.MINUTE), self._clock()
-        failing = error_documents.failing(minute, self._control.errors, self._control.ledger.settings.errors, now)
-        return json_response(documents.overview(self._frame, self.history, self.view.settings(), self._wall(), failing))
+        said = attention_document(self._attention(self._clock()), self._control.alerts)
+        return json_response(documents.overview(self._frame, self.history, self.view.settings(), self._wall(), said))
+
+    def _attention(self, now: float) -> list[Notice]:
+        """What needs attention at the moment of the latest frame: what the page shows, and what alerts are made of."""
+        minute, limits = self.history.window(documents.MINUTE), self._control.ledger.settings.errors
+        failing = error_documents.failing(minute, self._control.errors, limits, now)
+        return attention(self._frame, failing)
 
     async def nodes(self, _request: web.Request) -> web.Response:
         """The nodes with their states and figures."""
@@ -298,6 +307,10 @@ class Admin:
     async def cache(self, _request: web.Request) -> web.Response:
         """The cache tiers and cache classes with their figures."""
         return json_response(documents.cache(self._frame, self.history))
+
+    async def hosts(self, _request: web.Request) -> web.Response:
+        """The hosts that share a Redis with this one, what they do, and who of them is behind."""
+        return json_response(self._control.hosts())
 
     async def explain(self, request: web.Request) -> web.Response:
         """Explain how a call would be treated."""

@@ -72,6 +72,8 @@ class Attention(TypedDict):
     level: Literal["bad", "warn"]
     subject: Annotated[str, Meta(description="A network, NETWORK/NODE, a tier, or what else it is about.")]
     text: str
+    id: Annotated[str, Meta(description="Of the alert that it becomes; the same while the numbers change.")]
+    silenced: Annotated[At | None, Meta(description="Until when no webhook is told of it; null: it is told.")]
 
 
 class WorkerNow(TypedDict):

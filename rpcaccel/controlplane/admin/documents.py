@@ -33,10 +33,9 @@ from rpcaccel.controlplane.admin.api_types import (
 )
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.history import History, Window, by_method, spared
-from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.stats.proof_document import proof_document
 from rpcaccel.controlplane.stats.series import ClientPast, columns
-from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
 from rpcaccel.controlplane.stats.summaries import (
     SubscriptionFigures,
     method_figures,
@@ -66,21 +65,22 @@ SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
 WHILE = 10.0
 """Seconds that a rate looks back."""
 
-UNKNOWN_BLOCK_TIME = 12.0
-"""Seconds that a block is taken to need at the most while the block time is not known."""
-
 MINUTE = 60.0
 """Seconds that percentiles and reasons look back."""
 
 
 def overview(
-    frame: Frame, history: History, settings: Mapping[str, object], at: float, failing: Sequence[Notice] = ()
+    frame: Frame,
+    history: History,
+    settings: Mapping[str, object],
+    at: float,
+    attention: Sequence[Attention] = (),
 ) -> Overview:
     """The document of the first view.
 
     Args:
         at: seconds since 1970.
-        failing: what is to be said about networks of which too many calls fail.
+        attention: what should be looked at.
     """
     return {
         "version": rpcaccel.__version__,
@@ -92,7 +92,7 @@ def overview(
         **moment(frame, history),
         "history": columns(history.points()),
         "saved": _saved(frame.snapshot),
-        "attention": attention(frame, failing),
+        "attention": list(attention),
         "settings": _shown(settings),
         "balancers": list(balancers.names()),
         "steps": _steps(history.window(MINUTE)),
@@ -175,38 +175,6 @@ def cache(frame: Frame, history: History) -> Cache:
             if any(cell.calls for cell in cells)
         ],
     }
-
-
-def attention(frame: Frame, failing: Sequence[Notice] = ()) -> list[Attention]:
-    """Sentences about everything that should be looked at, first about calls that fail."""
-    found = [_notice(notice.level, notice.subject, notice.text) for notice in failing]
-    for head in frame.heads:
-        mine = [node for node in frame.nodes if node.network == head.network]
-        if not any(node.eligible for node in mine):
-            found.append(_notice("bad", head.network, f"{head.network} has no node that can take calls"))
-        if head.age is not None and head.age > max(10 * (head.block_time or UNKNOWN_BLOCK_TIME), 15.0):
-            usual = f" (a block takes {head.block_time:g} s)" if head.block_time else ""
-            text = f"{head.network} has seen no new block for {head.age:.0f} s{usual}"
-            found.append(_notice("warn", head.network, text))
-        if head.note:
-            found.append(_notice("warn", head.network, f"{head.network}: {head.note}"))
-    for node in frame.nodes:
-        if node.state not in {"serving", "proving", "cordoned", "drained"} and node.why:
-            level: Literal["bad", "warn"] = "bad" if node.state in {"failing", "wrong-chain"} else "warn"
-            found.append(_notice(level, f"{node.network}/{node.id}", _about(node)))
-    found += [_notice("warn", tier.name, text) for tier in frame.snapshot.tiers if (text := trouble(tier))]
-    found += [_notice(notice.level, notice.subject, notice.text) for notice in frame.notices]
-    return found
-
-
-def _about(node: NodeView) -> str:
-    """The sentence about a node, which names it once, as NETWORK/NODE: several networks may have one of that id."""
-    named, begins = f"node {node.network}/{node.id}", f"node {node.id} "
-    return f"{named} {node.why.removeprefix(begins)}" if node.why.startswith(begins) else f"{named}: {node.why}"
-
-
-def _notice(level: Literal["bad", "warn"], subject: str, text: str) -> Attention:
-    return {"level": level, "subject": subject, "text": text}
 
 
 def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:

@@ -104,6 +104,11 @@ class Purges:
     def __repr__(self) -> str:
         return f"<Purges of {self.host}, {len(self._unsaid)} to be told>"
 
+    @property
+    def late(self) -> float:
+        """Seconds since every purge of other hosts was heard."""
+        return max(0.0, self._clock() - self._heard_at)
+
     async def tell(self, body: bytes, *, complete: bool = True) -> None:
         """Send a purge to the other hosts: now, or once Redis is back. One that is not `complete` here is repeated."""
         if len(self._unsaid) >= MOST:

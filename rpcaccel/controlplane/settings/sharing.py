@@ -36,7 +36,7 @@ from rpcaccel.stores.redis.board import Posted, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
 LOCAL = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")
-"""Sections that each host has for itself."""
+"""Sections that each host has for itself. `alerts.host`, the name of a host in its alerts, is its own as well."""
 EVERY = 0.2
 """Seconds between two looks at the board."""
 AGAIN = 5.0
@@ -65,6 +65,17 @@ class Sheet(Struct, frozen=True):
     host: str
 
 
+class Standing(Struct, frozen=True):
+    """How far a host has followed the others."""
+
+    revision: int = 0
+    """The number of the posted settings that it saw last; 0 without any."""
+    refusal: str = ""
+    """Why these are not in force; empty when they are."""
+    purges_late: float = 0.0
+    """Seconds since it heard every purge of other hosts."""
+
+
 class Sharing:
     """This host's part in the sharing. `purges` is its part in the purges, on the same board; `told` hears when Redis
     goes and comes."""
@@ -84,8 +95,8 @@ class Sharing:
         self.up = False
         self.mark = ""
         """The mark of what was last adopted or posted: its number, and something that no other has."""
-        self.note = ""
-        """A sentence when what other hosts posted is not in force here."""
+        self.refusal = ""
+        """Why what other hosts posted is not in force here; empty when it is."""
         self._board = board
         self._ledger = ledger
         self._purges = purges
@@ -110,6 +121,15 @@ class Sharing:
     def revision(self) -> int:
         """The number of what was last seen on the board."""
         return _number(self.mark)
+
+    @property
+    def note(self) -> str:
+        """A sentence when what other hosts posted is not in force here."""
+        return f"what other hosts changed is not in force here: {self.refusal}" if self.refusal else ""
+
+    def standing(self) -> Standing:
+        """How far this host has followed the others."""
+        return Standing(self.revision, self.refusal, self._purges.late)
 
     async def start(self) -> None:
         """Adopt what is shared as soon as Redis answers, and follow it from then on."""
@@ -212,23 +232,21 @@ class Sharing:
             self._pause = self._again
         # What cannot be adopted counts as seen all the same: the next change here goes on top of it.
         self.mark, self._overlay = posted.mark, sheet.overlay
-        own = {key: value for key, value in self._ledger.overlay().items() if key in LOCAL}
-        wanted = {**compose(sheet.overlay, self._unposted), **own}
+        wanted = compose(compose(_shared(sheet.overlay), self._unposted), _own(self._ledger.overlay()))
         try:
             await self._ledger.take_over(wanted, Author(f"{sheet.by} at {sheet.host}", "shared"))
-            self.note = ""
+            self.refusal = ""
         except (InvalidSettingsError, RefusedError) as error:
-            note = f"what other hosts changed is not in force here: {error}"
-            if note != self.note:
+            if str(error) != self.refusal:
                 log.error("settings of other hosts are not adopted", reason=str(error))  # noqa: TRY400
-            self.note = note
+            self.refusal = str(error)
             self._retry_at = self._clock() + self._pause
             self._pause = min(LONGEST_PAUSE, 2 * self._pause)
 
     @property
     def _is_due(self) -> bool:
         """Whether a posted document that could not be adopted is to be tried again now."""
-        return bool(self.note) and self._clock() >= self._retry_at
+        return bool(self.refusal) and self._clock() >= self._retry_at
 
     def _is(self, up: bool) -> None:
         if up != self.up:
@@ -243,8 +261,21 @@ def _number(mark: str) -> int:
 
 
 def _shared(overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections of an overlay that concern every host."""
-    return {key: value for key, value in overlay.items() if key not in LOCAL}
+    """The part of an overlay that concerns every host."""
+    parts = {key: value for key, value in overlay.items() if key not in LOCAL}
+    alerts = parts.get("alerts")
+    if isinstance(alerts, Mapping) and "host" in alerts:
+        del parts["alerts"]
+        if others := {key: value for key, value in alerts.items() if key != "host"}:
+            parts["alerts"] = others
+    return parts
+
+
+def _own(overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an overlay that each host has for itself."""
+    parts = {key: value for key, value in overlay.items() if key in LOCAL}
+    alerts = overlay.get("alerts")
+    return {**parts, "alerts": {"host": alerts["host"]}} if isinstance(alerts, Mapping) and "host" in alerts else parts
 
 
 def _heard_file(folder: str) -> HeardFile:
@@ -302,6 +333,10 @@ class Hosts:
             return None
         about = {"up": sharing.up, "revision": sharing.revision, "note": sharing.note}
         return {"url": self._shared_by[0].url.shown, "host": sharing.host, **about}
+
+    def standing(self) -> Standing:
+        """How far this host has followed the others."""
+        return Standing() if self._sharing is None else self._sharing.standing()
 
     @property
     def note(self) -> str:

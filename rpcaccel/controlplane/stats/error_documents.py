@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta
 
@@ -194,7 +194,8 @@ def failing(minute: Window | None, log: ErrorLog, settings: ErrorsSettings, now:
             continue
         over = "minute" if minute.seconds > MINUTE * 0.9 else f"{minute.seconds:.0f} s"
         text = f"{network}: {share * 100:.3g} % of the calls failed in the last {over} ({failed} of {accepted})"
-        found.append(Notice("bad" if share >= settings.bad else "warn", network, text + _mostly(log, network, now)))
+        level: Literal["bad", "warn"] = "bad" if share >= settings.bad else "warn"
+        found.append(Notice(level, network, text + _mostly(log, network, now), "failing"))
     return found
 
 

@@ -21,7 +21,7 @@ from prometheus_client.utils import floatToGoString
 import rpcaccel
 from rpcaccel.controlplane.stats.history import by_method
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
-from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
+from rpcaccel.controlplane.stats.snapshot import AlertFigures, Frame, HeadView, NodeView
 from rpcaccel.core.stats.counters import (
     REMOVES,
     AnswerSource,
@@ -130,8 +130,14 @@ def render(frame: Frame) -> bytes:
         _cache(snapshot.cells),
         _tiers(snapshot.tiers),
         _cuts(snapshot.networks),
+        _alerts(frame.alerts),
     )
-    seen = _program(frame), _heads(frame.heads), _nodes(frame.nodes), _connections(snapshot.nodes)
+    seen = (
+        _program(frame),
+        _heads(frame.heads),
+        _nodes(frame.nodes),
+        _connections(snapshot.nodes),
+    )
     return exposition(_FORMS, chain.from_iterable((*counted, *seen)))
 
 
@@ -166,6 +172,13 @@ def _program(frame: Frame) -> Iterator[Sample]:
             yield "process_resident_memory_bytes", used.resident, (worker.id,)
             yield "process_cpu_seconds_total", used.cpu, (worker.id,)
             yield "process_open_fds", used.open_fds, (worker.id,)
+
+
+def _alerts(alerts: AlertFigures) -> Iterator[Sample]:
+    for level, number in alerts.firing.items():
+        yield "alerts_firing", number, (level,)
+    for (webhook, result), number in alerts.sent.items():
+        yield "alerts_sent_total", number, (webhook, result)
 
 
 def _clients(clients: Iterable[ClientCell]) -> Iterator[Sample]:

@@ -100,6 +100,18 @@ class Notice(Struct, frozen=True):
     level: Literal["bad", "warn"]
     subject: str
     text: str
+    kind: str = ""
+    """The matter, in a word or two that stay the same while the sentence changes: "no block". Where it is empty, the
+    sentence without its numbers stands for it."""
+
+
+class AlertFigures(Struct, frozen=True):
+    """What webhooks were told since the start, and what they are told of now."""
+
+    sent: Mapping[tuple[str, str], int] = {}
+    """Messages by webhook and result: ok, retried, lost."""
+    firing: Mapping[str, int] = {}
+    """Alerts that last, by level."""
 
 
 class Frame(Struct, frozen=True, kw_only=True):
@@ -111,6 +123,7 @@ class Frame(Struct, frozen=True, kw_only=True):
     workers: tuple[WorkerView, ...]
     notices: tuple[Notice, ...] = ()
     replaced: Mapping[str, int] = {}
+    alerts: AlertFigures = AlertFigures()
 
 
 class AdminView(Protocol):
@@ -132,7 +145,7 @@ class AdminView(Protocol):
 class SupervisorView:
     """Implements AdminView over what the supervisor holds."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- all but the first three have defaults
         self,
         settings: Callable[[], Settings],
         heads: Callable[[str], NetworkHeads | None],
@@ -140,8 +153,10 @@ class SupervisorView:
         clock: Callable[[], float] = time.monotonic,
         notices: Callable[[], Sequence[Notice]] = tuple,
         quotas: Callable[[str, NodeSettings, Sequence[NodeReport]], tuple[QuotaUse, ...]] = lambda *_: (),
+        *,
         replaced: Callable[[], Mapping[str, int]] = dict,
         listen: Callable[[], str] = str,
+        alerts: Callable[[], AlertFigures] = AlertFigures,
     ) -> None:
         """
         Args:
@@ -156,6 +171,7 @@ class SupervisorView:
         self._quotas = quotas
         self._replaced = replaced
         self._listen = listen
+        self._alerts = alerts
         self._gone: list[TallySnapshot] = []
         self._states: dict[tuple[str, str], tuple[NodeState, float]] = {}
 
@@ -175,6 +191,7 @@ class SupervisorView:
                           for one in reports),
             notices=(*(Notice("warn", tier, sentence) for tier, sentence in warnings), *self._notices()),
             replaced=dict(self._replaced()),
+            alerts=self._alerts(),
         )  # fmt: skip
 
     def compared(self) -> Mapping[tuple[str, str], int]:

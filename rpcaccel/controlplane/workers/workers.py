@@ -158,13 +158,14 @@ class Workers:
         renewed()
         await asyncio.gather(*leaving)
 
-    async def stop(self, timeout: float) -> None:
-        """Drain all workers within `timeout` seconds."""
+    async def stop(self, timeout: float, linger: float = 0.0) -> None:
+        """Drain all workers: calls on open connections are answered for `linger` seconds more, and running ones get
+        `timeout` seconds to finish after that."""
         self._stopping = True
         for sock in self._sockets.values():
             sock.close()
         everyone = [*self._slots.values(), *self._leaving]
-        await asyncio.gather(*(one.link.drain(timeout) for one in everyone))
+        await asyncio.gather(*(one.link.drain(timeout, linger) for one in everyone))
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)

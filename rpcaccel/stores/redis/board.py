@@ -1,4 +1,5 @@
-"""A board that hosts share in Redis: one document, replaced by compare-and-set on its mark, and messages to all hosts.
+"""A board that hosts share in Redis: one document, replaced by compare-and-set on its mark, messages to all hosts, and
+what each host tells of itself.
 
 Hosts poll the board several times a second and do not subscribe: what was posted while a host was cut off is still
 there when it comes back, also with Sentinel and in a cluster.
@@ -13,6 +14,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from rpcaccel.stores.base import StoreSettings
+from rpcaccel.stores.redis.fault import reason
 from rpcaccel.stores.redis.redis_server import Server
 from rpcaccel.stores.redis.store import topology
 
@@ -33,6 +35,43 @@ if now ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'mark', ARGV[2], 'document', ARGV[3])
 return 1
 """
+
+MOST_HOSTS = 200
+"""Number of hosts whose documents are kept. Of more hosts, those that were heard last are."""
+LONGEST_DOCUMENT = 4096
+"""Bytes of what a host tells of itself."""
+FORGOTTEN = 300.0
+"""Seconds after which a host that was not heard is forgotten."""
+_LONGEST_RUN = 64
+"""Bytes of the id of a run."""
+_STAMP = 16
+"""Bytes that the time of a document takes, at the most."""
+_MEET = """
+local kind = redis.call('TYPE', KEYS[1])['ok']
+if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f:', now) .. ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+local found, kept, dropped = redis.call('HGETALL', KEYS[1]), {}, 0
+for i = 1, #found, 2 do
+  local digits = string.match(found[i + 1], '^(%d+):')
+  local age = digits and now - tonumber(digits)
+  if age and age > -1000 and age < tonumber(ARGV[3]) and #found[i + 1] <= tonumber(ARGV[4])
+     and #found[i] <= tonumber(ARGV[6]) then
+    kept[#kept + 1] = {found[i], math.max(0, age), string.sub(found[i + 1], #digits + 2)}
+  else
+    redis.call('HDEL', KEYS[1], found[i])
+    if not age or age < tonumber(ARGV[3]) then dropped = dropped + 1 end
+  end
+end
+table.sort(kept, function(one, other) return one[2] < other[2] end)
+while #kept > tonumber(ARGV[5]) do redis.call('HDEL', KEYS[1], table.remove(kept)[1]) end
+return {dropped, kept}
+"""
+"""Takes in the document of one host and returns those of all, with their ages by the clock of Redis: clocks of hosts
+differ. Removes entries that are too old, too long, stamped in the future (the clock of Redis was set back, or another
+server with another clock took over) or no entries of this kind at all, and of too many those heard longest ago."""
 
 
 class UnreachableError(Exception):
@@ -65,6 +104,23 @@ class Heard(Struct, frozen=True):
     lost: Literal["", "older", "all"] = ""
 
 
+class HostEntry(Struct, frozen=True):
+    """What a host tells of itself, as it stands on the board."""
+
+    run: str
+    """The id of the run of that host."""
+    age: float
+    """Seconds since it was posted, by the clock of Redis."""
+    document: bytes
+
+
+class Met(Struct, frozen=True):
+    """The entries of all hosts, and the number of entries that were removed because they were none of this kind."""
+
+    entries: list[HostEntry]
+    dropped: int = 0
+
+
 class Board:
     """The board under the prefix of `settings`; every command has the write timeout."""
 
@@ -74,6 +130,7 @@ class Board:
         tagged = settings.prefix + self._topology.tag
         self._document = f"{tagged}:settings".encode()
         self._words = f"{tagged}:words".encode()
+        self._hosts = f"{tagged}:hosts".encode()
 
     def __repr__(self) -> str:
         return f"<Board {' '.join(map(repr, self._topology.servers))}>"
@@ -124,24 +181,42 @@ class Board:
         lost: Literal["older", "all"] = "older" if found and _place(found[0]).run == place.run else "all"
         return Heard(_place(found[-1]) if found else place, [_word(entry) for entry in found], lost)
 
+    async def meet(self, run: str, document: bytes) -> Met:
+        """Replace what the host of this run tells, and return what all hosts tell. Raises UnreachableError."""
+        bounds = (int(FORGOTTEN * 1000), LONGEST_DOCUMENT + _STAMP, MOST_HOSTS, _LONGEST_RUN)
+        dropped, kept = await self._ask(self._hosts, "EVAL", _MEET, 1, self._hosts, run, document, *bounds)
+        found = [HostEntry(_readable(name), int(age) / 1000, bytes(text)) for name, age, text in kept]
+        return Met(found, int(dropped))
+
+    async def leave(self, run: str) -> None:
+        """Remove what the host of this run told of itself. Raises UnreachableError."""
+        await self._ask(self._hosts, "HDEL", self._hosts, run)
+
     async def _range(self, first: bytes) -> Any:
         return await self._ask(self._words, "XRANGE", self._words, first, "+", "COUNT", _AT_ONCE)
 
     async def _ask(self, key: bytes, *command: Any) -> Any:
         routes = self._topology.for_writing([key])
         if not routes or not routes[0][1]:
-            raise UnreachableError
+            raise UnreachableError(self._topology.fault)
         server: Server = routes[0][0]
         try:
             async with asyncio.timeout(self._timeout):
-                return await server.call(*command)
+                answer = await server.call(*command)
         except Exception as error:  # whatever the client raises means that there is no answer
             server.failed(error)
-            raise UnreachableError from error
+            raise UnreachableError(reason(error)) from error
+        server.succeeded()
+        return answer
 
 
 def _text(found: bytes | None) -> str:
     return found.decode() if found else ""
+
+
+def _readable(name: bytes) -> str:
+    """The name of a field, which another program may have made of any bytes."""
+    return name.decode(errors="replace")
 
 
 def _place(entry: Any) -> BoardCursor:

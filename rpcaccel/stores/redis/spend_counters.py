@@ -52,7 +52,9 @@ class Spending:
 
 async def _add(server: Server, amounts: Mapping[bytes, int]) -> dict[bytes, int] | None:
     try:
-        return await server.add(amounts, life=LIFE)
+        sums = await server.add(amounts, life=LIFE)
     except Exception as error:
         server.failed(error)
         return None
+    server.succeeded()
+    return sums

@@ -16,19 +16,18 @@ import sys
 import tomllib
 import urllib.error
 import urllib.request
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 import yaml
-from packaging.requirements import Requirement
 
 from rpcaccel.cli.main import app
 from rpcaccel.config.load import load
 from rpcaccel.config.patch import to_table
 from rpcaccel.config.secrets import PasswordHash, hash_password
+from tests.support.installed import needed, put_beforehand
 from tests.support.services import ROOT, Process, free_port
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -225,34 +224,6 @@ def test_the_build_gets_what_is_copied_and_nothing_else_of_a_checkout() -> None:
     assert set(given) == {f"!{path}" for path in copied} | {"**/__pycache__"}
 
 
-def needed(name: str, *extras: str) -> set[str]:
-    """The distributions that one needs, and those that these need."""
-    found: set[str] = set()
-    left = [Requirement(f"{name}[{','.join(extras)}]")]
-    while left:
-        one = left.pop()
-        for text in metadata.requires(one.name) or ():
-            further = Requirement(text)
-            marker = further.marker
-            if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *one.extras)):
-                if str(further) not in found:
-                    left.append(further)
-                found.add(str(further))
-    return {Requirement(text).name for text in found}
-
-
-def put_beforehand(site: Path) -> None:
-    """What the program needs, as it is installed here from constraints.txt: pip, which finds it there, has it neither
-    to fetch nor to unpack again, and holds its versions against the constraints all the same."""
-    for name in needed("rpcaccel", "otel"):
-        distribution = metadata.distribution(name)
-        for file in distribution.files or ():
-            source = Path(str(distribution.locate_file(file)))
-            if ".." not in file.parts and source.exists():
-                (site / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(source, site / file)
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the build stage makes (/opt/rpcaccel), made by its own steps in a clean place."""
@@ -269,7 +240,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if "-m venv" in command:
                 assert not list(made.glob("bin/pip*"))
                 (site,) = made.glob("lib/python*/site-packages")
-                put_beforehand(site)
+                put_beforehand(site, *needed("rpcaccel", "otel"))
     return made
 
 

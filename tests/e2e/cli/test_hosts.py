@@ -1,10 +1,12 @@
-"""Two hosts on one Redis: a change or a purge on one is one on the other, and Redis is in nobody's way."""
+"""Hosts on one Redis: a change or a purge on one is one on the other, each shows all of them and says who is behind,
+and Redis is in nobody's way."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
 
 import pytest
 import pytest_asyncio
@@ -13,8 +15,8 @@ from rpcaccel.simnode.server.factories import harmony_chain
 from tests.e2e.cli.test_control import served_by, weights
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet, GatedNode, fleet_of
-from tests.support.running import Running, until
-from tests.support.services import RedisServer
+from tests.support.running import HARMONY, LOCAL, Running, until
+from tests.support.services import Program, RedisServer
 
 
 async def weight_of(proxy: Running, node: str) -> int:
@@ -116,3 +118,66 @@ async def test_a_purge_on_one_host_empties_the_memory_of_the_other(hosts: Hosts)
     assert await in_memory(other)
     hosts.redis.restart()
     await until("the other host's memory empty once it is back", lambda: forgotten(other))
+
+
+# ---- what hosts tell each other -------------------------------------------------------------------------------------
+
+
+async def known(proxy: Running, what: str, **wanted: int) -> list[dict[str, Any]]:
+    """The hosts that a proxy knows, once it knows as many in each of these states and no others."""
+    found: list[dict[str, Any]] = []
+
+    async def holds() -> bool:
+        found[:] = (await proxy.api("hosts"))["hosts"]
+        states = [host["state"] for host in found]
+        return {state: states.count(state) for state in states} == wanted
+
+    try:
+        await until(what, holds)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}; they are {found}") from error
+    return found
+
+
+async def test_each_host_tells_of_all_of_one_that_does_not_follow_and_of_one_that_was_killed(hosts: Hosts) -> None:
+    one, other = hosts.one.proxy, hosts.other.proxy
+    mine, theirs = await known(one, "both hosts well", well=2)
+    assert (mine["here"], theirs["here"], mine["name"] == theirs["name"]) == (True, False, True)
+    assert (mine["workers"], theirs["workers"]) == (1, 2)
+    assert {host["run"] for host in await known(other, "both hosts well", well=2)} == {mine["run"], theirs["run"]}
+    assert [head["network"] for head in theirs["heads"]] == ["harmony-s0"]
+
+    # A host whose only node is removed by another host cannot adopt that.
+    async with AsyncExitStack() as stack:
+        node = await stack.enter_async_context(GatedNode(hosts.one.nodes[0].chain, name="node-0"))
+        third = stack.enter_context(
+            Program("serve", f"{node.url},id=node-0", *HARMONY, *LOCAL, "--redis", hosts.redis.url)
+        )
+        await known(one, "three hosts well", well=3)
+        await one.changed({"networks": {"harmony-s0": {"nodes": {"node-0": None}}}})
+        found = await known(one, "the third host behind", well=2, behind=1)
+        (behind,) = [host for host in found if host["state"] == "behind"]
+        assert behind["why"].startswith("what other hosts changed is not in force on it: networks.harmony-s0.nodes")
+        assert (await one.change({}, "settings/undo", "POST"))[0] == 200
+        third.kill()
+        found = await known(one, "the killed one not heard", well=2, silent=1)
+    (silent,) = [host for host in found if host["state"] == "silent"]
+    assert silent["run"] == behind["run"]
+    assert silent["heard"] > 10
+    assert silent["why"].endswith("it was killed, or is cut off from Redis")
+    assert (await one.api("hosts"))["together"]["hosts"] == 2
+
+    hosts.redis.kill()
+    await known(one, "no other host known", well=1, unknown=2)
+    assert (await one.api("hosts"))["note"].startswith("Redis is away")
+    hosts.redis.restart()
+    await known(one, "both hosts well again", well=2)
+
+
+async def test_a_host_that_ends_in_good_order_is_missed_by_nobody(hosts: Hosts) -> None:
+    """It takes its entry away after it has drained; nobody has to wait until it would be forgotten."""
+    async with fleet_of([GatedNode(hosts.one.nodes[0].chain, name="node-0")], "--redis", hosts.redis.url):
+        await known(hosts.one.proxy, "three hosts well", well=3)
+    left = hosts.redis.reply("HKEYS", "rpcaccel:hosts").split(b"\n")
+    assert len(left) == 2
+    await known(hosts.one.proxy, "two hosts, of which none is missed", well=2)

@@ -34,6 +34,15 @@ async def one_call(url: str, method: str = "hmyv2_getBlockByNumber", params: byt
         return response.status, await response.read()
 
 
+async def refuses(url: str) -> bool:
+    """Whether no new connection is taken there."""
+    try:
+        await one_call(url, "eth_chainId", b"[]")
+    except aiohttp.ClientConnectionError:
+        return True
+    return False
+
+
 def children(pid: int) -> list[int]:
     """Processes that a process started."""
     listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
@@ -70,15 +79,7 @@ async def test_a_signal_lets_running_calls_finish_and_takes_no_new_ones(
     await held.arrived.wait()
     for pid in (*reached(number, proxy.program.pid), proxy.program.pid):
         os.kill(pid, number)
-
-    async def refused() -> bool:
-        try:
-            await one_call(proxy.url, "eth_chainId", b"[]")
-        except aiohttp.ClientConnectionError:
-            return True
-        return False
-
-    await until("new connections refused", refused)
+    await until("new connections refused", lambda: refuses(proxy.url))
     held.release()
     status, body = await running
     assert status == 200
@@ -98,6 +99,32 @@ async def test_a_call_that_takes_longer_than_the_drain_does_not_keep_the_program
         await running
     assert "Traceback" not in proxy.program.output
     held.release()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_while_it_lingers_a_call_on_an_open_connection_is_answered_with_word_to_close_it(
+    serve: Serve, held: GatedNode, workers: str
+) -> None:
+    proxy = await serve([held], "--workers", workers, env={"RPCACCEL_DRAIN_LINGER": "600s"})
+    host, port = proxy.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    call = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
+
+    async def answer() -> bytes:
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(call), call))
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readuntil(b"}")
+        return head.lower()
+
+    assert b"connection: close" not in await answer()
+    proxy.program.signal(signal.SIGTERM)
+
+    await until("new connections refused", lambda: refuses(proxy.url))
+    assert b"connection: close" in await answer()
+    assert await reader.read() == b""
+    writer.close()
+    # It waits for open connections alone: with the last one it ends.
+    assert await asyncio.to_thread(proxy.program.wait) == 0
 
 
 async def test_two_workers_serve_one_port_and_are_counted_together(pair: Fleet) -> None:

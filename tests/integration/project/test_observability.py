@@ -99,12 +99,12 @@ def test_a_wrong_expression_is_found(expression: str, fault: str) -> None:
 
 
 def test_the_documentation_tells_every_metric_in_the_words_of_the_code() -> None:
-    text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     wanted = [
         f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels) or '–'} | {metric.help} |" for metric in EXPOSED
     ]
     missing = [line for line in wanted if line not in text]
-    assert not missing, "docs/operating.md, section Metrics, lacks these lines:\n" + "\n".join(missing)
+    assert not missing, "docs/metrics.md lacks these lines:\n" + "\n".join(missing)
     told = set(re.findall(r"^\| `(rpcaccel_\w+)` \|", text, re.MULTILINE))
     assert told == set(KNOWN)
 

@@ -46,7 +46,7 @@ contains = ["Missing", ["old", "state"]]
 
 
 def test_every_file_is_a_chain_and_each_loads() -> None:
-    assert chains.names() == ("ethereum", "harmony")
+    assert {"ethereum", "harmony"} <= set(chains.names())
     for name in chains.names():
         chain = chains.load(name)
         assert chain.name == name
@@ -59,7 +59,7 @@ def test_a_chain_is_read_once() -> None:
 
 
 def test_a_chain_nobody_wrote_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(ChainError, match="no chain is called 'dogecoin': there are ethereum, harmony"):
+    with pytest.raises(ChainError, match=r"no chain is called 'dogecoin': there are .*ethereum.*, harmony"):
         chains.load("dogecoin")
 
 

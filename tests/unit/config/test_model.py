@@ -62,6 +62,7 @@ def test_every_key_says_what_it_is_and_has_a_default_unless_it_must_be_given() -
                 required.add(f"{section.__name__}.{name}")
     assert required == {
         "AccountSettings.password",
+        "WebhookSettings.url",
         "ErrorRuleSettings.kind",
         "KeySettings.hashes",
         "NodeSettings.url",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.config.value_types import format_size, parse_duration, parse_size
+from rpcaccel.config.value_types import format_duration, format_size, parse_duration, parse_size
 
 ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers()))
 
@@ -73,3 +73,17 @@ def test_anything_is_read_or_refused_and_nothing_else(value: object) -> None:
     for parse in (parse_size, parse_duration):
         with suppress(ValueError):
             assert parse(value) >= 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (0.03, "30ms"), (1.5, "1500ms"), (75, "75s"), (120, "2m"), (43_200, "12h"), (2_592_000, "30d")],
+)
+def test_a_duration_is_written_in_the_largest_unit_that_divides_it(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@given(st.integers(0, 10**15))
+def test_a_written_duration_is_read_as_it_was(microseconds: int) -> None:
+    seconds = microseconds / 1e6
+    assert parse_duration(format_duration(seconds)) == seconds

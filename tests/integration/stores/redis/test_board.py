@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from rpcaccel.stores.redis.board import KEPT, Board, Heard, Posted, UnreachableError
+from rpcaccel.stores.redis.board import (
+    KEPT,
+    LONGEST_DOCUMENT,
+    MOST_HOSTS,
+    Board,
+    Heard,
+    HostEntry,
+    Met,
+    Posted,
+    UnreachableError,
+)
+from rpcaccel.stores.redis.redis_server import FAILURES
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
+from tests.support.stores.topologies import cluster
 
 
 async def opened(redis: RedisServer, prefix: str = "test") -> Board:
@@ -77,4 +90,119 @@ async def test_without_redis_it_says_so_in_time_and_comes_back_by_itself(new_red
         with pytest.raises(UnreachableError):
             await board.mark()
     assert "down" in repr(board)
+    await board.close()
+
+
+async def test_failures_that_are_not_in_a_row_do_not_take_the_board_down(redis_server: RedisServer) -> None:
+    board = await opened(redis_server)
+    for _ in range(2 * FAILURES):
+        redis_server.reply("SET", "test:settings", "no document")
+        with pytest.raises(UnreachableError):
+            await board.mark()
+        redis_server.reply("DEL", "test:settings")
+        assert await board.mark() == ""
+    await board.close()
+
+
+# ---- what hosts tell of themselves ----------------------------------------------------------------------------------
+
+HOSTS = "test:hosts"
+
+
+def told(met: Met) -> dict[str, bytes]:
+    """The documents by run."""
+    return {entry.run: entry.document for entry in met.entries}
+
+
+def number(redis: RedisServer, *command: str) -> int:
+    """The reply to a command, a number."""
+    return int(redis.reply(*command).removeprefix(b":"))
+
+
+async def test_each_host_reads_what_all_tell_until_they_leave(redis_server: RedisServer) -> None:
+    one, other = await opened(redis_server), await opened(redis_server)
+    assert await one.meet("a", b"1") == Met([HostEntry("a", 0.0, b"1")])
+    met = await other.meet("b", b"\x00:\xff")
+    assert told(met) == {"a": b"1", "b": b"\x00:\xff"}
+    assert met.entries[0].age <= met.entries[1].age
+    assert told(await one.meet("a", b"2")) == {"a": b"2", "b": b"\x00:\xff"}
+    await other.leave("b")
+    assert told(await one.meet("a", b"2")) == {"a": b"2"}
+    assert 290_000 < number(redis_server, "PTTL", HOSTS) <= 300_000, "nothing stays when all hosts are gone"
+    await one.close()
+    await other.close()
+
+
+async def test_ages_are_those_of_the_clock_of_redis(redis_server: RedisServer) -> None:
+    board = await opened(redis_server)
+    seconds = number(redis_server, "EVAL", "return tonumber(redis.call('TIME')[1])", "0")
+    redis_server.command("HSET", HOSTS, "young", f"{seconds - 60}000:x", "old", f"{seconds - 400}000:x")
+    met = await board.meet("a", b"1")
+    ages = {entry.run: entry.age for entry in met.entries}
+    assert set(ages) == {"a", "young"}
+    assert (ages["a"], met.dropped) == (0.0, 0)
+    assert 60 <= ages["young"] < 90
+    await board.close()
+
+
+@pytest.mark.parametrize("value", ["junk", "", ":x", "12x:y", "9999999999999:x", "9" * 4000, f"1:{'x' * 5000}"])
+async def test_an_entry_that_is_no_entry_of_a_host_is_removed_and_counted(
+    redis_server: RedisServer, value: str
+) -> None:
+    board = await opened(redis_server)
+    redis_server.command("HSET", HOSTS, "x", value)
+    met = await board.meet("a", b"1")
+    assert told(met) == {"a": b"1"}
+    assert number(redis_server, "HLEN", HOSTS) == 1
+    assert met.dropped == (0 if value.startswith("1:") else 1), "what is old is forgotten, whatever it is"
+    await board.close()
+
+
+async def test_an_entry_of_a_long_name_is_removed_and_counted(redis_server: RedisServer) -> None:
+    board = await opened(redis_server)
+    seconds = number(redis_server, "EVAL", "return tonumber(redis.call('TIME')[1])", "0")
+    redis_server.command("HSET", HOSTS, "x" * 65, f"{seconds}000:y", "x" * 64, f"{seconds}000:y")
+    met = await board.meet("a", b"1")
+    assert (set(told(met)), met.dropped) == ({"a", "x" * 64}, 1)
+    await board.close()
+
+
+async def test_a_key_of_another_kind_is_replaced(redis_server: RedisServer) -> None:
+    board = await opened(redis_server)
+    redis_server.command("SET", HOSTS, "a cuckoo")
+    assert told(await board.meet("a", b"1")) == {"a": b"1"}
+    await board.close()
+
+
+async def test_of_too_many_hosts_those_heard_last_are_kept(redis_server: RedisServer) -> None:
+    board = await opened(redis_server)
+    long = b"x" * LONGEST_DOCUMENT
+    for place in range(MOST_HOSTS + 5):
+        met = await board.meet(f"host-{place}", long)
+    assert len(met.entries) == MOST_HOSTS
+    assert f"host-{MOST_HOSTS + 4}" in told(met)
+    assert number(redis_server, "HLEN", HOSTS) == MOST_HOSTS
+    await board.close()
+
+
+async def test_hosts_meet_in_a_cluster_as_well(tmp_path: Path) -> None:
+    with cluster(tmp_path) as servers:
+        url = "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in servers[:2])
+        boards = [Board(Settings(url=Url(url), prefix=prefix)) for prefix in ("test", "test", "other")]
+        for board in boards:
+            await board.open()
+        await boards[0].meet("a", b"1")
+        assert told(await boards[1].meet("b", b"2")) == {"a": b"1", "b": b"2"}
+        assert told(await boards[2].meet("c", b"3")) == {"c": b"3"}
+        await boards[0].leave("a")
+        assert told(await boards[1].meet("b", b"2")) == {"b": b"2"}
+        for board in boards:
+            await board.close()
+
+
+async def test_why_hosts_do_not_meet_is_said(new_redis: Callable[..., RedisServer]) -> None:
+    redis = new_redis("--maxmemory", "1", "--maxmemory-policy", "noeviction")
+    board = await opened(redis)
+    with pytest.raises(UnreachableError, match=r"memory|it answered"):
+        await board.meet("a", b"1")
     await board.close()

@@ -15,6 +15,7 @@ from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
 from rpcaccel.controlplane.nodes.prober import Prober
+from rpcaccel.controlplane.stats.attention import attention
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.prometheus import render
 from rpcaccel.controlplane.stats.snapshot import Frame, SupervisorView
@@ -129,7 +130,7 @@ async def test_in_sixty_looks_nodes_that_get_blocks_a_little_later_are_all_eligi
         assert [(node["eligible"], node["share_wanted"]) for node in listed] == [(True, 1 / 3)] * 3
         (network,) = documents.moment(frame, History())["networks"]
         assert (network["eligible"], network["state"]) == (3, "ok")
-        assert documents.attention(frame) == []
+        assert attention(frame) == []
         assert render(frame).count(b'rpcaccel_node_eligible{network="n",node="') == 3
         assert render(frame).count(b"} 1.0\n# HELP rpcaccel_node_calls_total") == 1
     assert world.control.events.last == 0
@@ -147,8 +148,8 @@ async def test_a_node_that_lags_is_behind_within_a_bounded_time_and_takes_no_sha
     assert [(node["eligible"], node["share_wanted"]) for node in listed] == [(True, 0.5), (True, 0.5), (False, 0.0)]
     (network,) = documents.moment(frame, History())["networks"]
     assert (network["eligible"], network["state"]) == (2, "part")
-    (said,) = documents.attention(frame)
-    assert (said["level"], said["subject"]) == ("warn", "n/c")
+    (said,) = attention(frame)
+    assert (said.level, said.subject) == ("warn", "n/c")
     later = await world.looks(60)
     assert {states(frame)["c"] for frame in later} == {"behind"}
     assert world.control.events.last == 1

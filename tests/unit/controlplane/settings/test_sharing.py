@@ -162,6 +162,16 @@ async def test_what_belongs_to_a_host_stays_there(wall: Wall) -> None:
     assert (other.ledger.settings.workers, other.ledger.settings.listen, other.weights()["a"]) == (1, "127.0.0.1:7", 2)
 
 
+async def test_a_host_keeps_its_own_name_in_alerts_and_shares_the_rest_of_their_settings(wall: Wall) -> None:
+    one, other = await hosts(wall)
+    await one.ledger.change({"alerts": {"host": "edge-1"}}, ME)
+    assert wall.posted is None
+    await other.ledger.change({"alerts": {"host": "edge-2", "after": 60}}, ME)
+    await one.sharing.look()
+    found = [(host.ledger.settings.alerts.host, host.ledger.settings.alerts.after) for host in (one, other)]
+    assert found == [("edge-1", 60), ("edge-2", 60)]
+
+
 async def test_of_two_changes_at_once_the_later_is_told_to_look_again(wall: Wall) -> None:
     one, other = await hosts(wall)
     await one.weigh("a", 5)

@@ -1,0 +1,146 @@
+// Webhooks that are told of what needs attention: how it goes with each, a test, and what is silenced.
+
+import { change } from "../api.js";
+import { h, redraw, setText, state } from "../dom.js";
+import { NONE, count, duration, joined, moment } from "../format.js";
+import { button, hint, quiet } from "../parts.js";
+import { silenced } from "../silence.js";
+import { store } from "../store.js";
+import { Table } from "../table.js";
+import { group } from "./setting.js";
+
+const WEBHOOKS = ["alerts", "webhooks"];
+const PATIENCE = 75000; // milliseconds: longer than a webhook may take to answer
+const LEVELS = { untried: "idle", well: "good", retrying: "warn", failing: "bad" };
+const STATES = { untried: "nothing to tell yet", well: "takes messages", retrying: "is tried again", failing: "does not take messages" };
+const FORMS = [["slack", "Slack, Mattermost, Discord"], ["json", "JSON"]];
+const TELLS = [["warn", "everything"], ["bad", "what is red"]];
+
+const tells = ({ least, networks }) => `${least === "bad" ? "what is red" : "everything"}${networks.length ? ` of ${networks.join(", ")}` : ""}`;
+const time = (at) => (at === null ? NONE : moment(at));
+
+function stateCell({ state: word, error, next_try: next }) {
+  const why = [error, next === null ? "" : `again at ${moment(next)}`].filter(Boolean).join(" · ");
+  return [state(LEVELS[word], STATES[word]), why ? h("span", { class: "why" }, why) : ""];
+}
+
+/** Buttons of a webhook: a test, and removal. `said(text, well)` tells what became of a test. */
+function acts({ name }, said) {
+  const path = [...WEBHOOKS, name];
+  const test = button("Send a test", async () => {
+    test.disabled = true;
+    said(`${name}: sending …`);
+    try {
+      const { tests } = await change("POST", "alerts/test", { webhook: name }, { patience: PATIENCE });
+      for (const one of tests) said(verdict(one), one.ok);
+    } catch (problem) {
+      said(`${name}: ${problem.message}`, false);
+    }
+    test.disabled = false;
+  }, { "aria-label": `Send a test to ${name}` });
+  const remove = button("", () => store.set(path, store.value(path) === null ? store.inForce(path) : null));
+  return { element: h("div", { class: "buttons tight" }, test, remove), update: () => {
+    const going = store.value(path) === null;
+    setText(remove, going ? "Keep" : "Remove");
+    remove.setAttribute("aria-label", `${going ? "Keep" : "Remove"} ${name}`);
+    remove.classList.toggle("drafted", going);
+  } };
+}
+
+function verdict({ webhook, ok, status, error, said, seconds }) {
+  const words = said ? `: “${said}”` : "";
+  return ok ? `${webhook} took the test after ${joined(duration(seconds))} (HTTP ${status})${words}` : `${webhook} did not take the test: ${error}${words}`;
+}
+
+function webhookTable(said) {
+  return new Table({
+    label: "Webhooks", key: ({ name }) => name,
+    columns: [
+      { title: "Webhook", text: ({ name }) => name, cell: ({ name, address }) => [h("b", {}, name), h("span", { class: "why" }, address)] },
+      { title: "State", text: (one) => one.state + one.error + one.next_try, cell: stateCell },
+      { title: "Tells", text: tells, cell: tells, fold: 2 },
+      { title: "Form", text: ({ format }) => format, cell: ({ format }) => format, fold: 1 },
+      { title: "Last taken", text: ({ taken_at: at }) => time(at), cell: ({ taken_at: at }) => time(at), fold: 4 },
+      { title: "Taken, lost", right: true, fold: 3, hint: "messages since the start; lost: given up or refused", text: ({ sent }) => `${sent.ok} ${sent.lost}`, cell: ({ sent }) => `${joined(count(sent.ok))}, ${joined(count(sent.lost))}` },
+      ...(store.writable ? [{ title: "", name: "Actions", look: "acts", build: (one) => acts(one, said) }] : []),
+    ],
+  });
+}
+
+/** A form for a new webhook, which is collected like every other change. */
+function addForm() {
+  const name = h("input", { class: "field", required: true, placeholder: "ops", pattern: "[a-z0-9][a-z0-9._\\-]*", maxlength: "64", autocomplete: "off" });
+  const url = h("input", { class: "field wide", required: true, type: "url", placeholder: "https://hooks.example/…", autocomplete: "off" });
+  const select = (options) => h("select", { class: "field" }, options.map(([value, text]) => h("option", { value }, text)));
+  const [form, least] = [select(FORMS), select(TELLS)];
+  const word = h("span", { class: "isbad", role: "alert" });
+  const open = button("Add a webhook", () => show(true));
+  const show = (shown) => {
+    element.hidden = !shown;
+    open.hidden = shown;
+    setText(word, "");
+    if (shown) name.focus();
+    else element.reset();
+  };
+  const element = h("form", { class: "inline", hidden: true }, h("label", {}, "name", name), h("label", {}, "address", url), h("label", {}, "form", form), h("label", {}, "tells", least),
+    h("button", { type: "submit", class: "primary" }, "Add to the pending changes"), button("Cancel", () => show(false)), word);
+  element.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const path = [...WEBHOOKS, name.value];
+    if (store.value(path)) return setText(word, `There is a webhook ${name.value} already.`);
+    store.set(path, { url: url.value, format: form.value, least: least.value });
+    store.check();
+    return show(false);
+  });
+  return { element, open };
+}
+
+/** The silences in force, each with a way to end it. */
+function silenceList(said) {
+  const list = h("ul", { class: "notices below" });
+  const line = ({ id, what, until, by, reason }) => h("li", {}, state("idle", ""), h("span", { class: "words" }, h("b", {}, silenced(what)), ` silenced until ${moment(until)}`,
+    quiet(`${by ? ` by ${by}` : ""}${reason ? `: ${reason}` : ""}`)), store.writable ? button("End", async () => {
+    try {
+      await change("DELETE", `alerts/silences/${encodeURIComponent(id)}`, {});
+      said(`${silenced(what)}: not silenced any more`, true);
+    } catch (problem) {
+      said(problem.message, false);
+    }
+  }, { class: "link", "aria-label": `End the silence of ${silenced(what)}` }) : null);
+  return { element: list, update: (silences) => {
+    list.hidden = !silences.length;
+    redraw(list, JSON.stringify(silences), () => silences.map(line));
+  } };
+}
+
+/** The group of settings about alerts, with webhooks and silences below. `refresh()` asks for them again. */
+export function alertsGroup(title, note, paths, refresh) {
+  const inner = group(title, note, paths);
+  const word = h("p", { class: "said", role: "status" });
+  const said = (text, well = true) => {
+    setText(word, text);
+    word.classList.toggle("isbad", !well);
+    refresh();
+  };
+  const [table, form, silences] = [webhookTable(said), addForm(), silenceList(said)];
+  table.element.classList.add("cards", "webhooks");
+  const none = hint("Nobody is told: there is no webhook.", "rpcaccel settings set alerts.webhooks.ops.url=https://hooks.example/…");
+  inner.element.append(h("div", { class: "below" }, form.element, table.element, none, word, silences.element));
+  if (store.writable) inner.element.querySelector(".head").append(h("span", { class: "end" }, form.open));
+  let last = null;
+  const update = (documents) => {
+    inner.update();
+    last = documents?.alerts ?? last;
+    if (!last) return;
+    table.update(last.webhooks);
+    table.element.hidden = !last.webhooks.length;
+    none.hidden = last.webhooks.length > 0 || !form.element.hidden;
+    silences.update(last.silences);
+  };
+  return { ...inner, update, gone: () => table.gone(), filter: (needle) => {
+    const shown = inner.filter(needle);
+    const here = "alerts webhooks silences test".includes(needle);
+    inner.element.hidden = !shown && !here;
+    return shown || Number(here);
+  } };
+}

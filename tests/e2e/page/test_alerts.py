@@ -1,0 +1,139 @@
+"""Alerts on the page: a sentence is silenced, webhooks are added, tested and removed, a reader only looks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from msgspec.structs import replace
+from playwright.async_api import expect
+
+from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.settings.audit import Author
+from tests.e2e.page.test_axe import grave
+from tests.e2e.page.tuning import apply, field, log_in, reader
+from tests.support.browser import Visitor
+from tests.support.fixtures import shared
+from tests.support.sample_control import SampleControl, sample_settings
+from tests.support.sample_view import SampleView
+from tests.support.webhook_receiver import WebhookReceiver, receiving_webhooks
+
+
+@shared
+async def receiver() -> AsyncIterator[WebhookReceiver]:
+    async with receiving_webhooks() as receiver:
+        yield receiver
+
+
+@shared
+async def control(receiver: WebhookReceiver) -> AsyncIterator[SampleControl]:
+    control = SampleControl(sample_settings(alerts={"after": 0, "webhooks": {"ops": {"url": receiver.url}}}))
+    yield control
+    await control.alerts.stop()
+
+
+@shared
+async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
+    admin = Admin(view, "127.0.0.1:0", control=control, interval=0.2)
+    await admin.start()
+    control.alerts.start()
+    view.advance(1.0, load=0.2)
+    yield admin
+    await admin.close()
+
+
+async def test_a_webhook_is_sent_a_test_and_the_page_tells_what_it_answered(
+    visitor: Visitor, admin: Admin, receiver: WebhookReceiver
+) -> None:
+    page = await visitor.open(admin.address, "settings/alerts")
+    row = page.get_by_role("region", name="Webhooks")
+    await expect(row).to_contain_text("http://127.0.0.1:")
+    await expect(row).to_contain_text("takes messages")
+    await page.get_by_role("button", name="Send a test to ops").click()
+    word = page.locator(".group .said")
+    await expect(word).to_contain_text("ops took the test after")
+    await expect(word).to_contain_text("(HTTP 200): “ok”")
+    receiver.status = 404
+    await page.get_by_role("button", name="Send a test to ops").click()
+    await expect(word).to_contain_text("ops did not take the test: HTTP 404: it does not take the message")
+    assert "S3cret" not in await page.content()
+    assert [body["status"] for body in receiver.bodies].count("test") == 2
+
+
+async def test_a_sentence_of_attention_is_silenced_and_goes_on_being_shown(
+    visitor: Visitor, admin: Admin, control: SampleControl
+) -> None:
+    page = await visitor.open(admin.address)
+    line = page.locator(".first .notices li", has_text="14 blocks behind")
+    await line.get_by_role("button", name="Silence: harmony-s0/c").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("what").select_option("harmony-s0 and its nodes")
+    await dialog.get_by_label("for").select_option("4 hours")
+    await dialog.get_by_label("reason").fill("new disks")
+    assert await grave(page) == []
+    await dialog.get_by_role("button", name="Silence", exact=True).click()
+    await expect(line).to_contain_text("silenced until")
+    (silence,) = control.alerts.silences
+    assert (silence.what, silence.until - silence.at, silence.reason) == ("harmony-s0", 14_400, "new disks")
+    await page.evaluate("location.hash = '#/settings/alerts'")
+    await expect(page.locator(".group", has_text="new disks")).to_contain_text("harmony-s0 silenced until")
+    assert await grave(page) == []
+    await page.evaluate("location.hash = '#/overview'")
+    await line.get_by_role("button", name="End silence: harmony-s0/c").click()
+    await expect(page.get_by_role("dialog")).to_contain_text("It is about harmony-s0")
+    await page.get_by_role("button", name="End it").click()
+    await expect(line.get_by_role("button", name="Silence: harmony-s0/c")).to_be_visible()
+    assert control.alerts.silences == ()
+
+
+async def test_a_button_keeps_the_focus_while_the_sentence_before_it_changes(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    page = await visitor.open(admin.address)
+    line = page.locator(".first .notices li", has_text="blocks behind")
+    await line.get_by_role("button", name="Silence: harmony-s0/c").focus()
+    view.node_list[2] = replace(view.node_list[2], why="15 blocks behind; it gets no calls about newer blocks")
+    await expect(line).to_contain_text("15 blocks behind")
+    await expect(line.get_by_role("button", name="Silence: harmony-s0/c")).to_be_focused()
+
+
+async def test_a_webhook_is_added_and_removed_like_every_other_change(
+    visitor: Visitor, admin: Admin, control: SampleControl, receiver: WebhookReceiver
+) -> None:
+    page = await visitor.open(admin.address, "settings/alerts")
+    await page.get_by_role("button", name="Add a webhook").click()
+    await field(page, "name").fill("chat")
+    await page.get_by_label("address", exact=True).fill(f"{receiver.url}/chat")
+    await page.get_by_label("tells").select_option("what is red")
+    await page.get_by_role("button", name="Add to the pending changes").click()
+    await expect(page.locator(".bar")).to_contain_text("webhook chat: add")
+    assert "S3cret" not in await page.locator(".bar").inner_text()
+    await apply(page)
+    added = control.ledger.settings.alerts.webhooks["chat"]
+    assert (added.url.reveal(), added.format, added.least) == (f"{receiver.url}/chat", "slack", "bad")
+    await page.get_by_role("button", name="Remove ops").click()
+    await apply(page)
+    await expect(page.get_by_role("button", name="Send a test to ops")).to_have_count(0)
+    assert list(control.ledger.settings.alerts.webhooks) == ["chat"]
+
+
+async def test_without_a_webhook_nothing_can_be_silenced_and_the_page_says_how_to_set_one(
+    visitor: Visitor, admin: Admin, control: SampleControl
+) -> None:
+    await control.ledger.change({"alerts": {"webhooks": {"ops": None}}}, Author("ann", "api"))
+    page = await visitor.open(admin.address)
+    await expect(page.get_by_role("button", name="Silence: harmony-s0/c")).to_be_hidden()
+    link = page.locator(".first").get_by_role("link", name="alerts")
+    await expect(link).to_have_attribute("title", "no webhook is told")
+    await link.click()
+    await expect(page.locator(".group", has_text="Nobody is told")).to_contain_text("settings set alerts.webhooks.ops")
+
+
+async def test_who_may_only_read_sees_who_is_told_and_can_change_nothing(visitor: Visitor) -> None:
+    visitor.expected = ["401"]
+    async with reader(visitor, "settings/alerts") as (page, _):
+        await log_in(page, "guest")
+        await expect(page.locator(".group", has_text="Nobody is told")).to_be_visible()
+        await expect(page.get_by_role("button", name="Add a webhook")).to_have_count(0)
+        await page.evaluate("location.hash = '#/overview'")
+        await expect(page.locator(".first .notices li").first).to_be_visible()
+        await expect(page.get_by_role("button", name="Silence: harmony-s0/c")).to_be_hidden()

@@ -1,0 +1,97 @@
+"""The settings of alerts, and what docs/alerts.md says of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from rpcaccel.config.alert_settings import MOST_WEBHOOKS
+from rpcaccel.config.load import load
+from rpcaccel.config.model import Settings
+from rpcaccel.config.patch import apply, to_document
+from rpcaccel.config.validate import validate
+from rpcaccel.controlplane.alerts.alert_book import Alert
+from rpcaccel.controlplane.alerts.alert_forms import TellingHost, body_of
+from rpcaccel.controlplane.alerts.delivery import AlertMessage, News
+from tests.support.services import ROOT
+
+PAGE = (ROOT / "docs" / "alerts.md").read_text()
+NETWORKS = {"s0": {"nodes": ["http://127.0.0.1:1"]}}
+URL = "https://user:pw@hooks.example:8443/services/T0S3cret?token=S3cret"
+
+
+def made(**alerts: Any) -> Settings | list[str]:
+    found = validate({"networks": NETWORKS, "alerts": alerts})
+    return [str(fault) for fault in found] if isinstance(found, list) else found
+
+
+def test_a_webhook_needs_an_address_and_nothing_else() -> None:
+    found = made(webhooks={"ops": {"url": URL}})
+    assert isinstance(found, Settings)
+    ops = found.alerts.webhooks["ops"]
+    assert (ops.url.reveal(), ops.format, ops.least, ops.repeat, ops.resolved) == (URL, "json", "warn", 14_400, True)
+    assert (found.alerts.after, found.alerts.page, found.alerts.host) == (30, "", "")
+
+
+def test_of_an_address_and_headers_nothing_is_shown_but_the_host() -> None:
+    found = made(webhooks={"ops": {"url": URL, "headers": {"Authorization": "Bearer S3cret"}}})
+    assert isinstance(found, Settings)
+    shown = to_document(found)["alerts"]["webhooks"]["ops"]
+    assert (shown["url"], shown["headers"]) == ("https://hooks.example:8443", {"Authorization": "***"})
+    assert "S3cret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("alerts", "fault"),
+    [
+        ({"webhooks": {"ops": {"url": "ftp://a/S3cret"}}}, "alerts.webhooks.ops.url: found ftp://a, expected an add"),
+        ({"webhooks": {"ops": {}}}, "alerts.webhooks.ops.url: found nothing"),
+        ({"webhooks": {"Ops!": {"url": URL}}}, 'alerts.webhooks."Ops!": found this name'),
+        ({"webhooks": {"ops": {"url": URL, "format": "teams"}}}, "alerts.webhooks.ops.format: found"),
+        ({"webhooks": {"ops": {"url": URL, "repeat": "5s"}}}, "alerts.webhooks.ops.repeat: found"),
+        ({"webhooks": {"ops": {"url": URL, "timeout": 61}}}, "alerts.webhooks.ops.timeout: found 61.0"),
+        ({"webhooks": {"ops": {"url": URL, "networks": ["s1"]}}}, "alerts.webhooks.ops.networks[0]: found"),
+        ({"webhooks": {"ops": {"url": URL, "headers": {"Content-Type": "x"}}}}, "alerts.webhooks.ops.headers.Content-"),
+        ({"webhooks": {str(n): {"url": URL} for n in range(MOST_WEBHOOKS + 1)}}, "alerts.webhooks: found a table"),
+        ({"after": "25h"}, "alerts.after: found"),
+        ({"page": "https://u:S3cret@h/"}, "alerts.page: found https://h, expected the address of the page"),
+        ({"page": "h"}, "alerts.page: found"),
+        ({"host": "a\nb"}, "alerts.host: found"),
+    ],
+)
+def test_a_fault_names_its_field_and_no_secret(alerts: dict[str, Any], fault: str) -> None:
+    found = made(**alerts)
+    assert isinstance(found, list)
+    assert [one for one in found if one.startswith(fault)], found
+    assert "S3cret" not in str(found)
+
+
+def test_a_webhook_is_set_and_removed_by_its_name_while_the_proxy_runs() -> None:
+    found = made()
+    assert isinstance(found, Settings)
+    with_one = apply(found, {"alerts": {"webhooks": {"ops": {"url": URL}}}})
+    assert isinstance(with_one, Settings)
+    tuned = apply(with_one, {"alerts": {"webhooks": {"ops": {"least": "bad"}}}})
+    assert isinstance(tuned, Settings)
+    assert (tuned.alerts.webhooks["ops"].url.reveal(), tuned.alerts.webhooks["ops"].least) == (URL, "bad")
+    assert apply(tuned, {"alerts": {"webhooks": {"ops": None}}}) == found
+
+
+def test_what_the_page_about_alerts_shows_as_a_file_is_valid(tmp_path: Path) -> None:
+    shown = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert shown
+    for text in shown:
+        (tmp_path / "shown.toml").write_text(text)
+        assert load(tmp_path / "shown.toml", environ={"RPCACCEL_NETWORKS__HARMONY_S0__NODES": "http://a"})
+
+
+def test_the_document_that_the_page_about_alerts_shows_is_the_one_that_is_sent() -> None:
+    (shown,) = (orjson.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+    about = shown["alerts"][0]
+    alert = Alert(id=about["id"], level="bad", subject=about["subject"], kind="node", text=about["text"], since=0.0)
+    host = TellingHost(shown["host"], shown["page"], ["harmony-s0"], lambda at: 1_790_000_000 + at)
+    assert orjson.loads(body_of(AlertMessage((News(alert),)), "json", host)) == shown
