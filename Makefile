@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 
 # The first of these that runs and is recent enough; `make run PYTHON=/path/to/python3.12` names another.
-PYTHON ?= $(shell for python in python3 python3.12 python3.11 python3.13 python; do \
+PYTHON ?= $(shell for python in python3 python3.13 python3.14 python3.12 python3.11 python; do \
 	$$python -c '$(RECENT)' 2>/dev/null && { echo $$python; break; }; done)
 
 NODES ?=

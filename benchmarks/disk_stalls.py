@@ -72,11 +72,9 @@ def stalls(engine: str, folder: Path, way: str, entries: int, seconds: float, se
 
 def _send_pulses(to: socket.socket, seconds: float) -> None:
     to.recv(1)
-    due = time.monotonic()
-    end = due + seconds
-    while due < end:
-        due += PULSE
-        time.sleep(max(0.0, due - time.monotonic()))  # until the next pulse
+    began = time.monotonic()
+    for number in range(1, round(seconds / PULSE) + 1):
+        time.sleep(max(0.0, began + number * PULSE - time.monotonic()))  # until the next pulse
         to.send(_SENT.pack(time.monotonic()))
 
 

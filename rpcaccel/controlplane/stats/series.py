@@ -1,6 +1,7 @@
 """The documents of the past: columns for the charts of a range, sums of all ranges, and lines of the busiest nodes."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: other modules inherit from the TypedDicts here, and on Python 3.14 msgspec
+# looks for the names in annotations that are texts in the module of the heir.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,7 +4,8 @@
 The documents are TypedDicts: mypy checks what makes them, and OpenAPI is derived from them.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations`: other modules inherit from the TypedDicts here, and on Python 3.14 msgspec
+# looks for the names in annotations that are texts in the module of the heir.
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, TypedDict

@@ -118,7 +118,7 @@ def test_the_cache_on_disk_has_a_folder_that_stays_and_may_be_written_but_is_off
     assert "cache:/var/cache/rpcaccel" in proxy["volumes"]
     assert proxy["environment"]["RPCACCEL_DISK__PATH"] == "${RPCACCEL_DISK__PATH:-}"
     # A new volume takes over the owner of the folder that the image has in its place.
-    made = next(rest for name, rest in steps("proxy") if name == "RUN" and "--owner=rpcaccel" in rest)
+    made = next(rest for name, rest in steps("proxy") if name == "RUN" and "--owner=10001" in rest)
     assert "/var/cache/rpcaccel" in made.split()
     assert {"CacheDirectory=rpcaccel", "CacheDirectoryMode=0700", "DynamicUser=yes"} <= set(UNIT.splitlines())
 
@@ -173,9 +173,33 @@ def steps(stage: str) -> list[tuple[str, str]]:
 
 def test_the_image_runs_as_a_user_without_rights_and_says_how_it_is() -> None:
     last = dict(steps("proxy"))
-    assert last["USER"] == "rpcaccel"
-    assert "/healthz" in last["HEALTHCHECK"]
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", last["USER"]), "by number: Kubernetes cannot tell whose a name is"
+    assert yaml_list(last["HEALTHCHECK"]) == ["rpcaccel-healthcheck"]
     assert last["STOPSIGNAL"] == "SIGTERM"
+
+
+def test_the_image_of_python_is_named_once_by_version_and_release_of_debian() -> None:
+    lines = DOCKERFILE.read_text(encoding="utf-8").splitlines()
+    (named,) = [line.partition("=")[2] for line in lines if line.startswith("ARG ")]
+    version = re.fullmatch(r"python:(3\.\d+)\.\d+-slim-[a-z]+", named)
+    assert version is not None, named
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"Programming Language :: Python :: {version[1]}" in project["classifiers"]
+    bases = [line.split()[1] for line in lines if line.startswith("FROM ")]
+    assert bases == ["${PYTHON_IMAGE}", "build", "${PYTHON_IMAGE}"]
+
+
+def test_the_image_says_whose_it_is() -> None:
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', dict(steps("proxy"))["LABEL"]))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert labels == {
+        "title": project["name"],
+        "description": project["description"],
+        "licenses": project["license"],
+        "url": project["urls"]["Homepage"],
+        "source": project["urls"]["Source"],
+        "documentation": project["urls"]["Documentation"],
+    }
 
 
 def test_everything_that_is_copied_is_there() -> None:
@@ -186,14 +210,18 @@ def test_everything_that_is_copied_is_there() -> None:
                 assert all((ROOT / source).exists() for source in sources), rest
 
 
-def test_nothing_that_is_copied_is_kept_from_the_build_and_what_lies_about_a_checkout_is() -> None:
+def test_the_build_gets_what_is_copied_and_nothing_else_of_a_checkout() -> None:
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    ignored = {line for line in lines if not line.startswith("#")}
+    everything, *given = [line for line in lines if not line.startswith("#")]
     copied = {
-        word.removeprefix("./") for stage in ("build", "proxy") for _, rest in steps(stage) for word in rest.split()
+        word
+        for stage in ("build", "load", "proxy")
+        for name, rest in steps(stage)
+        if name == "COPY" and "--from=" not in rest
+        for word in [word for word in rest.split() if not word.startswith("--")][:-1]
     }
-    assert {".git", ".venv", "**/__pycache__"} <= ignored
-    assert not ignored & copied
+    assert everything == "*"
+    assert set(given) == {f"!{path}" for path in copied} | {"**/__pycache__"}
 
 
 @pytest.fixture(scope="module")
@@ -207,9 +235,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for one in sources:
                 copy(ROOT / one, source / target if target != "./" else source / one)
         elif name == "RUN":
-            command = rest.replace("/opt/rpcaccel", str(made)).replace("python -m venv", f"{sys.executable} -m venv")
+            command = rest.replace("/opt/rpcaccel", str(made)).replace("python -m", f"{sys.executable} -m")
             subprocess.run(["sh", "-c", command], cwd=source, env=own, check=True, capture_output=True, text=True)
             if "-m venv" in command:
+                assert not list(made.glob("bin/pip*"))
                 (site,) = made.glob("lib/python*/site-packages")
                 put_beforehand(site, *needed("rpcaccel", "otel"))
     return made
@@ -226,9 +255,8 @@ def test_the_steps_of_the_dockerfile_install_the_program_and_its_page(built: Pat
     with Process([built / "bin" / "rpcaccel", "--version"], cwd=tmp_path) as program:
         assert program.wait() == 0
         assert program.output.startswith("rpcaccel ")
-    installed = subprocess.run(
-        [built / "bin" / "python", "-I", "-m", "pip", "freeze"], capture_output=True, text=True, check=True
-    ).stdout
+    freeze = [sys.executable, "-I", "-m", "pip", "--python", built / "bin" / "python", "freeze"]
+    installed = subprocess.run(freeze, capture_output=True, text=True, check=True).stdout
     constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().splitlines()
     pinned = [line for line in installed.lower().splitlines() if "==" in line and not line.startswith("rpcaccel")]
     assert pinned
@@ -248,13 +276,41 @@ def test_what_the_container_starts_serves_simulated_nodes_and_lets_prometheus_in
     }
     with Process(["sh", ROOT / "deploy" / "start.sh"], env=environment, cwd=tmp_path) as container:
         container.wait_ready(f"http://127.0.0.1:{calls}/readyz")
-        health = [word.replace("8888", str(calls)) for word in yaml_list(dict(steps("proxy"))["HEALTHCHECK"])]
-        assert subprocess.run(health, env=environment, check=False).returncode == 0
+        assert health(environment) == (0, "")
         token = (tmp_path / "metrics").read_text(encoding="utf-8").strip()
         assert token.startswith("prometheus:")
         assert status(admin, "") == 401
         assert status(admin, token) == 200
         assert "open sesame" not in container.output
+
+
+def health(environment: dict[str, str]) -> tuple[int, str]:
+    """How the health check of the container ends, and what it says."""
+    command = [sys.executable, ROOT / "deploy" / "healthcheck.py"]
+    ran = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    return ran.returncode, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("listen", "asked"),
+    [
+        ("0.0.0.0:{}", "http://127.0.0.1:{}/healthz"),
+        (":{}", "http://127.0.0.1:{}/healthz"),
+        ("*:{}", "http://127.0.0.1:{}/healthz"),
+        ("[::]:{}", "http://[::1]:{}/healthz"),
+        ("localhost:{}", "http://localhost:{}/healthz"),
+    ],
+)
+def test_the_health_check_asks_where_the_proxy_listens(listen: str, asked: str) -> None:
+    port = free_port()
+    code, said = health({"RPCACCEL_LISTEN": listen.format(port)})
+    assert (code, said.partition(": ")[0]) == (1, asked.format(port))
+    assert "Traceback" not in said
+
+
+def test_the_health_check_of_a_container_without_an_address_asks_at_the_port_of_the_image() -> None:
+    assert dict(steps("proxy"))["ENV"].split()[-1] == "RPCACCEL_LISTEN=0.0.0.0:8888"
+    assert 'DEFAULT = "127.0.0.1:8888"' in (ROOT / "deploy" / "healthcheck.py").read_text(encoding="utf-8")
 
 
 def test_the_password_of_the_container_is_taken_as_it_is_written(tmp_path: Path) -> None:
@@ -305,6 +361,6 @@ def status(port: int, bearer: str) -> int:
 
 def test_the_names_of_the_load_profile_are_those_of_the_extra() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    installed = next(rest for name, rest in steps("load") if name == "RUN" and "pip install" in rest)
+    installed = next(rest for name, rest in steps("load") if name == "RUN" and " install " in rest)
     assert '".[load]"' in installed
     assert {"locust", "websocket-client"} <= set(extras["load"]), "what the swarms import"

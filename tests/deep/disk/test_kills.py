@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ async def _missing(store: DiskStore, numbers: Iterable[int]) -> list[int]:
 
 def _rows(folder: Path) -> int:
     (file,) = folder.glob("cache-*.sqlite3")
-    with sqlite3.connect(file) as sql:
+    with closing(sqlite3.connect(file)) as sql, sql:
         ((rows,),) = sql.execute("SELECT count(*) FROM entries")
     return int(rows)
 

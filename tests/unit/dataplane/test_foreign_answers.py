@@ -17,6 +17,7 @@ from rpcaccel.core.replies.error_rules import classify
 from rpcaccel.core.replies.failure import policy
 from rpcaccel.core.wire.json_text import items, members
 from tests.support.dataplane.saying import SayingNode, saying
+from tests.support.nesting import refused
 from tests.support.proxy import Proxy, proxying
 
 DEEP = b'{"type":"CALL","calls":[' * 1_025 + b"]}" * 1_025
@@ -90,8 +91,9 @@ async def test_a_result_that_is_not_utf8_is_the_failure_of_that_call_and_not_kep
         assert sum(b"[7,{}]" in asked.body for asked in node.calls) >= 2
 
 
+@refused(9_000)
 async def test_a_client_that_nests_too_deeply_harms_no_other_call_of_its_batch() -> None:
-    deep = b"[" * 3_000 + b"]" * 3_000
+    deep = b"[" * 9_000 + b"]" * 9_000
     async with saying(answers) as node, proxying([node]) as proxy:
         found = await batch(proxy, call("eth_call", deep, 1), call("hmyv2_getBalance", b'["one1"]', 2))
         assert msgspec.json.decode(found[0]["error"])["message"] == "invalid request: nested too deeply"

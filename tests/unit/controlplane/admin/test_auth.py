@@ -12,6 +12,7 @@ from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.auth import COOKIE, Gate, Who, admit, bearer, same_site
 from rpcaccel.controlplane.admin.login_throttle import PAUSE, TRIES, WAITING_OF_ADDRESS
 from rpcaccel.controlplane.admin.problems import ProblemError
+from tests.support.waiting import threads_held
 
 OPS, EYE = hash_password("ops-pw", log_n=4), hash_password("eye-pw", log_n=4)
 ACCOUNTS: dict[str, Any] = {"ops": {"password": OPS, "role": "admin"}, "eye": {"password": EYE}}
@@ -125,14 +126,15 @@ async def test_a_right_password_that_comes_again_waits_for_nobody(world: World) 
     """Neither for the pause, nor for the others that wait, nor for the comparison."""
     assert await world.gate.login("ops", "ops-pw", "1.1.1.1")
     number = 2 * WAITING_OF_ADDRESS
-    flood = [asyncio.create_task(world.by_token(f"ops:{guess}", "1.1.1.1")) for guess in range(number)]
-    await asyncio.sleep(0)
-    with pytest.raises(ProblemError, match="429 too-many-logins"):
-        await world.by_token("ops:not tried yet", "1.1.1.1")
-    login = world.gate.login("ops", "ops-pw", "1.1.1.1")
-    with pytest.raises(StopIteration):  # it is there without having waited once
-        login.send(None)
-    assert await world.by_token("ops:ops-pw", "1.1.1.1") == Who("ops", "admin")
+    with threads_held():
+        flood = [asyncio.create_task(world.by_token(f"ops:{guess}", "1.1.1.1")) for guess in range(number)]
+        await asyncio.sleep(0)
+        with pytest.raises(ProblemError, match="429 too-many-logins"):
+            await world.by_token("ops:not tried yet", "1.1.1.1")
+        login = world.gate.login("ops", "ops-pw", "1.1.1.1")
+        with pytest.raises(StopIteration):  # it is there without having waited once
+            login.send(None)
+        assert await world.by_token("ops:ops-pw", "1.1.1.1") == Who("ops", "admin")
     results = await asyncio.gather(*flood, return_exceptions=True)
     assert [result for result in results if result is None] == [None] * (WAITING_OF_ADDRESS + 1)
     assert all(isinstance(result, ProblemError) for result in results if result is not None)
@@ -172,9 +174,10 @@ async def test_a_wrong_password_that_comes_again_costs_nothing_and_is_not_counte
 async def test_a_password_is_not_right_when_the_account_was_changed_while_it_was_compared(
     world: World, after: dict[str, Any]
 ) -> None:
-    login = asyncio.create_task(world.gate.login("ops", "ops-pw", "1.1.1.1"))
-    await asyncio.sleep(0)
-    world.put(after)
+    with threads_held():
+        login = asyncio.create_task(world.gate.login("ops", "ops-pw", "1.1.1.1"))
+        await asyncio.sleep(0)
+        world.put(after)
     with pytest.raises(ProblemError, match="401"):
         await login
 

@@ -99,11 +99,9 @@ def test_every_value_is_taken_apart_as_msgspec_does(value: object, indent: int |
 
 
 @pytest.mark.parametrize("levels", [1_025, 2_050, 10_000, 20_000])
-def test_what_nests_deeper_than_msgspec_reads_is_taken_apart_byte_for_byte(levels: int) -> None:
+def test_what_nests_deeply_is_taken_apart_byte_for_byte(levels: int) -> None:
     frame = b'{ "to":"0x1", "input" : "a\\"]}", "calls":['
     deep = frame * (levels // 2) + b"]}" * (levels // 2)
-    with pytest.raises(RecursionError):
-        msgspec.json.decode(b"[%b]" % deep, type=list[Raw])
     assert [bytes(item) for item in items(b' [1 , %b, "x"]\n' % deep)] == [b"1", deep, b'"x"']
     found = members(b'{"id":7,"result":%b ,"\\u006Aa":null}' % deep)
     assert {name: bytes(value) for name, value in found.items()} == {"id": b"7", "result": deep, "ja": b"null"}

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import NOT_JSON, TOO_MANY, Call, Invalid, decode, decode_member
+from tests.support.nesting import refused
 
 SCALAR_IDS = [b"1", b"1.50", b"-0", b"1e3", b"123456789012345678901234567890", b'"1"', b'"a\\u0041"', b"true", b"null"]
 
@@ -58,11 +59,13 @@ def test_a_call_without_an_id_is_a_notification_and_one_with_a_null_id_is_not() 
         (b'{"id":1,"method":"m","params":[01]}', -32700, b"null"),
         (b'{"id":1,"method":"m","params":[NaN]}', -32700, b"null"),
         (b"[" * 9_000, -32700, b"null"),
-        (b"[" * 100_000, -32600, b"null"),
+        (b"[" * 2_000_000, -32600, b"null"),
         (b'{"id":7,"method":"m","params":' + b"[" * 9_000 + b"}", -32700, b"null"),
-        (b'{"params":' + b"[" * 9_000 + b"]" * 9_000 + b',"method":"m","id":7}', -32600, b"7"),
+        pytest.param(
+            b'{"params":' + b"[" * 9_000 + b"]" * 9_000 + b',"method":"m","id":7}', -32600, b"7", marks=refused(9_000)
+        ),
         (b'{"params":' + b"[" * 9_000 + b"]" * 9_000 + b',"method":"m","id":[]}', -32600, b"null"),
-        (b'{"id":7,"method":"m","params":' + b"[" * 50_000 + b"]" * 50_000 + b"}", -32600, b"null"),
+        (b'{"id":7,"method":"m","params":' + b"[" * 2_000_000 + b"]" * 2_000_000 + b"}", -32600, b"null"),
         (b"null", -32600, b"null"),
         (b"7", -32600, b"null"),
         (b'"text"', -32600, b"null"),
@@ -146,7 +149,14 @@ def test_every_object_is_either_a_call_or_refused_with_a_reply_that_is_json(memb
             assert json.loads(read.params) == members["params"]
 
 
-@pytest.mark.parametrize("levels", [2_000, 9_000])
+@pytest.mark.parametrize("levels", [1_000, 9_000, 30_000, 50_000, 2_000_000])
+def test_no_depth_makes_the_decoder_raise(levels: int) -> None:
+    deep = b"[" * levels + b"]" * levels
+    for body in (deep, deep[:-1], b"[%b,1]" % deep, b'{"id":1,"method":"m","params":%b}' % deep):
+        assert isinstance(decode(body), Call | Invalid | list)
+
+
+@pytest.mark.parametrize("levels", [pytest.param(levels, marks=refused(levels)) for levels in (2_000, 9_000)])
 def test_a_member_that_nests_too_deeply_is_refused_alone(levels: int) -> None:
     deep = b'{"id":2,"method":"m","params":' + b"[" * levels + b"]" * levels + b"}"
     members = decode(b'[{"id":1,"method":"a"},' + deep + b',{"id":3,"method":"b"}]')
@@ -157,8 +167,9 @@ def test_a_member_that_nests_too_deeply_is_refused_alone(levels: int) -> None:
     assert refused == Invalid(-32600, "invalid request: nested too deeply", b"2")
 
 
+@refused(9_000)
 def test_a_batch_that_nests_too_deeply_in_too_many_places_is_refused_in_words() -> None:
-    deep = b"[" * 2_000 + b"]" * 2_000
+    deep = b"[" * 9_000 + b"]" * 9_000
     assert decode(b"[" + b",".join([deep] * 100) + b"]") == jsonrpc.TOO_DEEP
     assert decode(b"[" + deep + b",1") == jsonrpc.NOT_JSON
 

@@ -20,7 +20,7 @@ from tests.support.dataplane.raw_socket import BINARY, CLOSE, PING, PONG, TEXT, 
 from tests.support.fleet import gated_nodes
 from tests.support.properties import examples
 from tests.support.proxy import BreakingClock, Proxy, proxying, settings_for
-from tests.support.waiting import until
+from tests.support.waiting import threads_held, until
 
 BLOCK = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
 BLOCKS = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlocks","params":[0,150,{"withSigners":false}]}'
@@ -270,9 +270,10 @@ async def test_a_client_that_leaves_as_its_answer_is_compressed_is_counted_out()
         await proxy.post(BLOCKS)
         async with RawSocket.open(proxy.worker.port, Sec_WebSocket_Extensions="permessage-deflate") as client:
             server = socket_of(proxy)
-            client.send(frame(BLOCKS))
-            await until(lambda: any(isinstance(one, asyncio.Task) for one in server._running))
-            server.connection_lost(None)
+            with threads_held():
+                client.send(frame(BLOCKS))
+                await until(lambda: any(isinstance(one, asyncio.Task) for one in server._running))
+                server.connection_lost(None)
         await until(lambda: tally(proxy).in_flight == 0)
 
 

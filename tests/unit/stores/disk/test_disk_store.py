@@ -6,7 +6,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from math import inf
 from pathlib import Path
 
@@ -166,7 +166,7 @@ async def test_a_file_that_is_damaged_meanwhile_is_set_aside_and_the_others_foll
 ) -> None:
     one, other = await open_store(), await open_store()
     await fill(one, blocks(range(3000)))
-    with sqlite3.connect(the_file(tmp_path)) as sql:
+    with closing(sqlite3.connect(the_file(tmp_path))) as sql, sql:
         sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     spoil(the_file(tmp_path))
     while not one.stats().warnings:
@@ -183,7 +183,7 @@ async def test_a_file_that_is_damaged_meanwhile_is_set_aside_and_the_others_foll
 async def test_many_damaged_entries_condemn_the_file(open_store: Opener, tmp_path: Path) -> None:
     store = await open_store()
     await fill(store, blocks(range(100)))
-    with sqlite3.connect(the_file(tmp_path)) as sql:
+    with closing(sqlite3.connect(the_file(tmp_path))) as sql, sql:
         sql.execute("UPDATE entries SET value=zeroblob(100)")
     for number in range(DAMAGED_MOST + 1):
         assert await found(store, number) == [False]

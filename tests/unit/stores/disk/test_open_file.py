@@ -7,7 +7,7 @@ import errno
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -55,7 +55,7 @@ async def open_file(tmp_path: Path) -> AsyncIterator[Opener]:
 
 def full(_writing: Writing) -> None:
     """Meet a full database, as SQLite says it of a full disk."""
-    with sqlite3.connect(":memory:") as sql:
+    with closing(sqlite3.connect(":memory:")) as sql, sql:
         sql.execute("CREATE TABLE t(x)")
         sql.execute("PRAGMA max_page_count=2")
         sql.execute("INSERT INTO t VALUES(zeroblob(1000000))")

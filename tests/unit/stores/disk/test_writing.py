@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -204,7 +205,7 @@ def test_only_some_is_moved_at_once(files: Files) -> None:
     files.write(big(range(105)))
     used = files.reading.read([block_key(number) for number in range(3)], files.writing.state().middle).used
     files.write({}, *used, *(files.reading.read([block_key(n)], 10**9).used[0] for n in range(3, 20)))
-    with sqlite3.connect(max(files.folder.glob("cache-*.sqlite3"))) as sql:
+    with closing(sqlite3.connect(max(files.folder.glob("cache-*.sqlite3")))) as sql, sql:
         ((moved,),) = sql.execute("SELECT count(*) FROM entries WHERE seq > 105")
     assert 0 < moved <= MOVED_MOST // 300_000
 
@@ -249,7 +250,7 @@ def test_two_workers_use_one_dictionary_for_a_method(files: Files) -> None:
         files.write(blocks(range(start, start + 100)))
         other.write(blocks(range(1000 + start, 1100 + start)))
     (file,) = files.folder.glob("cache-*.sqlite3")
-    with sqlite3.connect(file) as sql:
+    with closing(sqlite3.connect(file)) as sql, sql:
         assert sql.execute("SELECT count(*) FROM dictionaries").fetchone() == (1,)
     other.close()
 
@@ -288,7 +289,7 @@ def test_a_worker_that_missed_a_purge_finds_nothing_of_it_a_second_later(files: 
 def test_a_damaged_entry_is_not_served_and_is_removed(files: Files) -> None:
     files.write(blocks(range(10)))
     (file,) = files.folder.glob("cache-*.sqlite3")
-    with sqlite3.connect(file) as sql:
+    with closing(sqlite3.connect(file)) as sql, sql:
         sql.execute(
             "UPDATE entries SET value=CAST(substr(value, 1, 40) || x'00' || substr(value, 42) AS BLOB) WHERE seq=3"
         )
@@ -302,7 +303,7 @@ def test_a_damaged_entry_is_not_served_and_is_removed(files: Files) -> None:
 def test_entries_whose_names_were_mixed_up_are_not_served(files: Files) -> None:
     files.write(blocks(range(10)))
     (file,) = files.folder.glob("cache-*.sqlite3")
-    with sqlite3.connect(file) as sql:
+    with closing(sqlite3.connect(file)) as sql, sql:
         one, other = (row[0] for row in sql.execute("SELECT value FROM entries WHERE seq IN (1, 2)"))
         sql.executemany("UPDATE entries SET value=? WHERE seq=?", [(other, 1), (one, 2)])
     assert files.has(block_key(0), block_key(1), block_key(2)) == [False, False, True]
@@ -312,7 +313,7 @@ def test_a_prefix_that_became_that_of_another_method_serves_nothing(files: Files
     files.write(blocks(range(10)))
     (file,) = files.folder.glob("cache-*.sqlite3")
     other = block_key(1, method="eth_getBlockByNumbes")
-    with sqlite3.connect(file) as sql:
+    with closing(sqlite3.connect(file)) as sql, sql:
         sql.execute("UPDATE prefixes SET prefix=?", (TAG + b":eth_getBlockByNumbes:n:",))
     assert files.has(other) == [False]
 
@@ -337,7 +338,7 @@ def test_a_foreign_file_is_set_aside_and_another_begun(tmp_path: Path, content: 
 @pytest.mark.parametrize("pragma", ["user_version", "application_id"])
 def test_a_file_of_another_version_or_program_is_not_used(tmp_path: Path, pragma: str) -> None:
     Files(tmp_path).close()
-    with sqlite3.connect(tmp_path / "cache-1001-1.sqlite3") as sql:
+    with closing(sqlite3.connect(tmp_path / "cache-1001-1.sqlite3")) as sql, sql:
         sql.execute(f"PRAGMA {pragma}=7")
     with pytest.raises(DiskFault, match="of another version or program") as raised:
         Writing(Folder(tmp_path, VERSION), LEAST).open()
