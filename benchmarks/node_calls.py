@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -37,7 +40,7 @@ SECTION = "node calls a miss"
 FAR, NEAR = 0.3, 0.0005
 """Seconds that the nodes take."""
 PROXIES = (1, 2, 4, 8)
-RATE = 200
+RATE = 500
 """Lone misses a second."""
 LIGHT, HEAVY = "eth_getBlockByHash", "debug_traceTransaction"
 _numbers = count(7 * 10**9)
@@ -82,6 +85,7 @@ def measure(watch: Watch, size: Size | None = None) -> Report:
     tables = [
         Table("Node calls", ("proxies", *_COLUMNS), [*_node_calls(watch, size)], _NOTE),
         Table("A lone miss", ("node", *_COSTS), [*_costs(watch, size)], _CLAIMED),
+        Table("What Redis bears", ("a proxy", *_BORNE), [*_borne(watch, size)], _BEARS),
     ]
     facts = machine() | {
         "node calls": f"{size.rounds * size.at_once} distinct calls, each asked of every proxy at the same moment; a "
@@ -116,6 +120,8 @@ _COSTS = (
     "with",
 )
 _CLAIMED = "Milliseconds. Without a lease for a light read (`heavy`), and with one (`always`)."
+_BORNE = ("commands a second", "read by Redis", "sent by Redis", "processor of Redis", "connections")
+_BEARS = "Of one proxy; the last line is what Redis's memory grew by for each kept block of 1.6 kB."
 
 
 # -- several proxies ----------------------------------------------------------------------------------------------
@@ -269,8 +275,77 @@ async def _lone(proxy: Running, redis: RedisServer, seconds: float, watch: Watch
 
 
 def _commands(redis: RedisServer) -> int:
-    text = redis.reply("INFO", "stats")
-    return int(text.split(b"total_commands_processed:")[1].split(b"\n")[0])
+    return _load(redis).commands
+
+
+# -- Redis --------------------------------------------------------------------------------------------------------
+
+
+class Load(NamedTuple):
+    """What a Redis did until now."""
+
+    commands: int
+    read: int
+    sent: int
+    """Bytes."""
+    cpu: float
+    """Seconds."""
+    connections: int
+    memory: int
+    keys: int
+
+
+def _borne(watch: Watch, size: Size) -> Iterator[tuple[str, ...]]:
+    for workers in (1, 2):
+        with tempfile.TemporaryDirectory() as folder, bench(Path(folder)) as lab, as_generator():
+            redis, node = lab.redis(), lab.responder("--latency", str(NEAR), "--blocks")
+            proxy = _proxy(lab, redis.url, node, "auto", "one", workers=workers)
+            said = f"{workers} worker{'s' if workers > 1 else ''}"
+            watch.part(f"what Redis bears, {said}", workers - 1, 2)
+            yield f"{said}, nothing asked", *_figures(redis, partial(time.sleep, size.seconds), size.seconds)
+            before = _load(redis)
+            calls = (LoadCall("eth_getBlockByNumber", b'["0x%x",false]' % number) for number in count(1))
+            steady = partial(uvloop.run, _steady(proxy.url, calls, size.seconds, watch))
+            yield f"{said}, {RATE} misses/s", *_figures(redis, steady, size.seconds)
+            after = _load(redis)
+            if workers == 1:
+                grown = (after.memory - before.memory) / max(1, after.keys - before.keys)
+    yield "a kept block", *["–"] * 3, f"{grown:,.0f} bytes of memory", "–"
+
+
+def _figures(redis: RedisServer, during: Callable[[], object], seconds: float) -> tuple[str, ...]:
+    before = _load(redis)
+    during()
+    after = _load(redis)
+    commands = (after.commands - before.commands) / seconds
+    rates = [f"{(now - then) / seconds / 1000:.1f} kB/s" for then, now in zip(before[1:3], after[1:3], strict=True)]
+    return f"{commands:.1f}", *rates, f"{(after.cpu - before.cpu) / seconds:.2%}", f"{after.connections}"
+
+
+async def _steady(url: str, calls: Iterator[LoadCall], seconds: float, watch: Watch) -> None:
+    async with ConnectionPool(parse(url), 64) as pool:
+        await pool.warm(16)
+        await LoadGenerator(pool, timeout=10.0).run(constant(calls, rate=RATE, seconds=seconds), watch)
+
+
+def _load(redis: RedisServer) -> Load:
+    text = redis.reply("INFO", "everything")
+    read = partial(_field, text)
+    return Load(
+        int(read("total_commands_processed")),
+        int(read("total_net_input_bytes")),
+        int(read("total_net_output_bytes")),
+        read("used_cpu_sys") + read("used_cpu_user"),
+        int(read("connected_clients")) - 1,
+        int(read("used_memory")),
+        int(redis.command("DBSIZE")[1:]),
+    )
+
+
+def _field(text: bytes, name: str) -> float:
+    found = re.search(rb"^%s:([\d.]+)" % name.encode(), text, re.MULTILINE)
+    assert found is not None, name
+    return float(found[1])
 
 
 def short(watch: Watch) -> Report:

@@ -1,8 +1,8 @@
 """Decides whether one process fetches a miss for all that share Redis, and how long the others wait for its answer.
 
 The one that fetches holds a lease (dataplane.engine.leases). The lease takes a round trip to Redis before the node is
-asked, and two more commands; without it, every process that is asked for the same at the same moment asks a node. So a
-light read is worth a lease where nodes are slow beside Redis, or are paid or limited by the call.
+asked, and two more commands in all; without it, every process that is asked for the same at the same moment asks a
+node. So a light read is worth a lease where nodes are slow beside Redis, or are paid or limited by the call.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SPARE = 0.2
 """Seconds that a lease lives beyond twice what the slowest node takes: for a retry, and for writing the answer."""
 SLOW = 0.02
 """Seconds that nodes take at the least where a light read is worth a lease."""
-TIMES = 20.0
-"""How many times what Redis takes they must take as well, so that the lease adds a twentieth at the most."""
+TIMES = 10.0
+"""How many times what Redis takes they must take as well, so that the lease adds a tenth at the most."""
 
 Mode = Literal["auto", "always", "heavy"]
 """Which reads have one process fetch for all: those that are worth it, all, or heavy ones alone."""
@@ -50,7 +50,7 @@ class Claim(Struct, frozen=True, gc=False):
     """Seconds that the lease lives, and that others wait for its holder at the most."""
 
 
-class Pace(Struct, frozen=True, gc=False):
+class MethodPace(Struct, frozen=True, gc=False):
     """How long the nodes take that would be asked for a method. Times are in seconds."""
 
     mean: float | None
@@ -66,7 +66,7 @@ def claim(rule: Rule, nodes: Sequence[Node], redis: float, mode: Mode, *, priced
 
     Args:
         nodes: the nodes of the network.
-        redis: seconds that Redis took to say that it has no answer.
+        redis: seconds that Redis takes for a lookup lately.
         priced: calls to the network's nodes cost money (networks.*.price).
     """
     if rule.heavy:
@@ -86,7 +86,7 @@ def claim(rule: Rule, nodes: Sequence[Node], redis: float, mode: Mode, *, priced
     return Claim(why, UNKNOWN if mean is None else min(LONGEST, SPARE + 2 * pace.slowest))
 
 
-def pace_of(method: str, nodes: Sequence[Node]) -> Pace:
+def pace_of(method: str, nodes: Sequence[Node]) -> MethodPace:
     """How long the nodes take for a method: those of the lowest tier in which any takes calls."""
     weights, total, slowest, limited = 0, 0.0, 0.0, False
     tier: int | None = None
@@ -108,21 +108,17 @@ def pace_of(method: str, nodes: Sequence[Node]) -> Pace:
         weights += node.weight
         total += node.weight * mean
         slowest = max(slowest, upper)
-    return Pace(total / weights if weights else None, slowest, limited)
+    return MethodPace(total / weights if weights else None, slowest, limited)
 
 
-def sentence(rule: Rule, nodes: Sequence[Node], mode: Mode, *, priced: bool) -> str:
-    """Say whether one process fetches a miss for all, for `explain`."""
-    found = claim(rule, nodes, 0.0, mode, priced=priced)
+def sentence(rule: Rule, nodes: Sequence[Node], redis: float, mode: Mode, *, priced: bool) -> str:
+    """Say whether one process fetches a miss for all, for `explain`. Arguments as for `claim`."""
+    found, mean = claim(rule, nodes, redis, mode, priced=priced), pace_of(rule.method, nodes).mean
+    took = "" if mean is None else f" (nodes take {1000 * mean:.3g} ms, Redis {1000 * redis:.3g} ms)"
     if found is None:
-        pace = pace_of(rule.method, nodes)
-        took = "" if pace.mean is None else f", which takes {1000 * pace.mean:.3g} ms"
         return f"each process that is asked for it at the same moment asks a node itself{took}"
-    slow = ""
-    if found.why is Why.SLOW:
-        mean = pace_of(rule.method, nodes).mean or 0.0
-        slow = f" ({1000 * mean:.3g} ms; while Redis takes {1000 * mean / TIMES:.3g} ms at the most)"
+    why = found.why.value + (took if found.why is Why.SLOW else "")
     return (
-        f"one process asks a node for all that share the Redis, because {found.why.value}{slow}; the others wait for "
-        f"its answer for {found.patience:.2g} s at the most"
+        f"one process asks a node for all that share the Redis, because {why}; the others wait for its answer for "
+        f"{found.patience:.2g} s at the most"
     )

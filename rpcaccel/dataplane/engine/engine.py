@@ -63,6 +63,7 @@ class Engine:
         self._opinions = SecondOpinions(self._ask_one, clock, on_hint)
         self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint, self.disk, self)
         self.single_flight = shared.single_flight = single_flight
+        self.store_pace = shared.store_pace
         self.sends = shared.sends
         self.flights = shared.flights
         self.leasing = shared.leasing

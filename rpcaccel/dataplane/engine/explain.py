@@ -66,7 +66,9 @@ def _keeping(engine: Engine, network: Network, plan: Plan) -> tuple[str, ...]:
     if plan.local is not None or not (shared and plan.shared_keys):
         return said
     priced = network.settings.price > 0
-    return *said, sole_fetch.sentence(plan.rule, network.pool.nodes, engine.single_flight, priced=priced)
+    return *said, sole_fetch.sentence(
+        plan.rule, network.pool.nodes, engine.store_pace.ewma, engine.single_flight, priced=priced
+    )
 
 
 def _origin(network: Network, plan: Plan) -> str:

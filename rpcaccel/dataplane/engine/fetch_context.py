@@ -19,6 +19,7 @@ from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
+from rpcaccel.core.nodes.latency import LatencyAverage
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step
@@ -56,7 +57,8 @@ class FetchContext:
     """What the fetches of one worker have in common."""
 
     __slots__ = ("_on_hint", "_rng", "broadcasts", "clock", "disk", "flights", "leasing", "memory",
-                 "on_disk", "own", "purges", "sends", "shared", "single_flight", "store", "tally")  # fmt: skip
+                 "on_disk", "own", "purges", "sends", "shared", "single_flight", "store",
+                 "store_pace", "tally")  # fmt: skip
 
     def __init__(
         self,
@@ -77,6 +79,8 @@ class FetchContext:
         """
         self.single_flight: Mode = "auto"
         """Which misses one process fetches for all that share the store."""
+        self.store_pace = LatencyAverage()
+        """How long the store takes for a lookup lately."""
         self.own = own
         self.memory = memory
         self.disk = disk

@@ -107,6 +107,7 @@ class StoreLookup:
     def _said(self, entry: Entry | None) -> None:
         """Take what Redis has of the call."""
         self._time(Step.REDIS)
+        self._shared.store_pace.add(self.timed[-1][1], self._started)
         self._found(entry)
 
     def _time(self, step: Step) -> None:
@@ -140,9 +141,9 @@ class StoreLookup:
             entry = None
         claim = None
         if entry is None and self._mode is not None and shared.shared and plan.shared_keys:
-            network, took = self._network, self.timed[-1][1] if self.timed else 0.0
+            network, redis = self._network, shared.store_pace.ewma
             priced = network.settings.price > 0
-            claim = sole_fetch.claim(plan.rule, network.pool.nodes, took, self._mode, priced=priced)
+            claim = sole_fetch.claim(plan.rule, network.pool.nodes, redis, self._mode, priced=priced)
         if claim is None:
             self._done(entry, None)
         else:

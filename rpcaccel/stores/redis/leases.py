@@ -1,7 +1,8 @@
 """Leases (distributed single flight): one process fetches the answer of a call, the others wait for its entry.
 
-A lease is a key with an expiry and a token as its value. Waiting ends when the entry is there or the lease is gone.
-Both are read from the primary in one command, so that an entry written before the release is seen.
+A lease is a key with an expiry. Waiting ends when the entry is there or the lease is gone. Both are read from the
+primary in one command, so that an entry written before the release is seen. A holder deletes its lease only while the
+lease lives: what lives after that is another holder's.
 
 Leases that are asked for or ended in one turn of the event loop travel in one pipeline: any miss may want one, and a
 command for each would take a connection for each.
@@ -13,7 +14,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from secrets import token_bytes
 from typing import Any
 
 from rpcaccel.core.cache.entry import Entry
@@ -34,24 +34,21 @@ AT_ONCE = 2
 CHUNK = 64
 """Commands in one pipeline at the most."""
 
-_RELEASE = b"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
-"""Deletes a lease only if the token still holds it."""
-
 
 class RedisLease:
     """A lease that this process holds."""
 
-    __slots__ = ("_key", "_leases", "_name", "_token")
+    __slots__ = ("_key", "_leases", "_name", "_until")
 
-    def __init__(self, leases: Leases, key: bytes, name: bytes, token: bytes) -> None:
+    def __init__(self, leases: Leases, key: bytes, name: bytes, until: float) -> None:
         self._leases = leases
         self._key = key
         self._name = name
-        self._token = token
+        self._until = until
 
     async def release(self) -> None:
         """End the lease after the queued write of its key. Never raises."""
-        await self._leases.release(self._key, self._name, self._token)
+        await self._leases.release(self._key, self._name, self._until)
 
 
 Reply = asyncio.Future[Any]
@@ -157,15 +154,15 @@ class Leases:
     async def take(self, key: bytes, ttl: float) -> RedisLease | NoLease | None:
         """Take the lease of `key`; None when another process holds it. Granted without Redis if Redis does not
         answer."""
-        name, token = self._prefix + key, token_bytes(12)
-        reply = self._commands.ask(name, "SET", name, token, "NX", "PX", max(1, int(ttl * 1000)))
+        name, until = self._prefix + key, time.monotonic() + ttl
+        reply = self._commands.ask(name, "SET", name, b"", "NX", "PX", max(1, int(ttl * 1000)))
         try:
             done, _ = await asyncio.wait({reply}, timeout=self._read_timeout)
         except asyncio.CancelledError:
-            self._give_up(reply, name, token)
+            self._give_up(reply, name, until)
             raise
         if not done:
-            self._give_up(reply, name, token)
+            self._give_up(reply, name, until)
             return NoLease()
         said = reply.result()
         if isinstance(said, Exception):
@@ -173,7 +170,7 @@ class Leases:
         if not said:
             return None
         self.granted += 1
-        return RedisLease(self, key, name, token)
+        return RedisLease(self, key, name, until)
 
     async def wait(self, key: bytes, within: float) -> Entry | None:
         """The entry that the holder puts; None when the lease ends without one, or after `within` seconds."""
@@ -191,12 +188,13 @@ class Leases:
             await asyncio.sleep(pause)
             pause = min(pause * 2, longest)
 
-    async def release(self, key: bytes, name: bytes, token: bytes) -> None:
-        """End the lease `name` if `token` still holds it. Never raises."""
+    async def release(self, key: bytes, name: bytes, until: float) -> None:
+        """End the lease `name`, which lives `until` (monotonic seconds), if it still does. Never raises."""
         try:
             async with asyncio.timeout(self._write_timeout):
                 await self._writes.settled(key)
-                await asyncio.wait({self._end(name, token)})
+                if time.monotonic() < until:
+                    await asyncio.wait({self._commands.ask(name, "DEL", name)})
         except TimeoutError:
             return  # the lease expires by itself
 
@@ -205,17 +203,15 @@ class Leases:
         self._late.clear()
         await self._commands.close()
 
-    def _end(self, name: bytes, token: bytes) -> Reply:
-        return self._commands.ask(name, "EVAL", _RELEASE, 1, name, token)
-
-    def _give_up(self, reply: Reply, name: bytes, token: bytes) -> None:
+    def _give_up(self, reply: Reply, name: bytes, until: float) -> None:
         """End the lease if it is granted nevertheless, so that others do not wait for it."""
 
         def late(reply: Reply) -> None:
             if reply in self._late:
                 self._late.discard(reply)
-                if reply.result() and not isinstance(reply.result(), Exception):
-                    self._end(name, token)
+                granted = reply.result() and not isinstance(reply.result(), Exception)
+                if granted and time.monotonic() < until:
+                    self._commands.ask(name, "DEL", name)
 
         self._late.add(reply)
         reply.add_done_callback(late)
