@@ -33,19 +33,19 @@ from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Report, Table, machine, milliseconds, remarks
 from rpcaccel.bench.runs import process_usage
-from tests.support.services import RedisServer
+from tests.support.services import RedisServer, wait_until
 from tests.support.stores.topologies import cluster
 
 SECTION = "node calls a miss"
 FAR, NEAR = 0.3, 0.0005
 """Seconds that the nodes take."""
 PROXIES = (1, 2, 4, 8)
-RATE = 500
+RATE = 250
 """Lone misses a second."""
 LIGHT, HEAVY = "eth_getBlockByHash", "debug_traceTransaction"
 _numbers = count(7 * 10**9)
 _SETTINGS = """
-redis = {{ url = "{redis}", single_flight = "{mode}", read_timeout = "100ms" }}
+redis = {{ url = "{redis}", single_flight = "{mode}", read_timeout = "100ms", connect_timeout = "10s" }}
 workers = {workers}
 [networks.harmony-s0]
 nodes = [{{ id = "node", url = "{node}", roles = ["debug"] }}]
@@ -209,7 +209,9 @@ def _started(lab: Bench, redis: str, node: str, mode: str, number: int) -> list[
 def _proxy(lab: Bench, redis: str, node: str, mode: str, name: str, *, workers: int = 1) -> Running:
     file = lab.folder / f"{mode}-{name}.toml"
     file.write_text(_SETTINGS.format(redis=redis, mode=mode, node=node, workers=workers))
-    return lab.rpcaccel("--config", file, core=None)
+    proxy = lab.rpcaccel("--config", file, core=None)
+    wait_until("Redis in use", lambda: b'rpcaccel_tier_up{tier="redis"} 1' in get(f"{proxy.admin}/metrics"))
+    return proxy
 
 
 @contextmanager

@@ -156,6 +156,7 @@ class Supervisor:
         await self._probers.adopt(settings)
         self._started.set()
         await self._hosts.share(settings.redis, settings.disk.path)
+        await self._quotas.share(settings.redis)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEADS_WITHIN):
                 await self._told.wait()
@@ -224,6 +225,7 @@ class Supervisor:
         try:
             await self._workers.renew(self.ledger.renewed)
             await self._hosts.share(self.settings.redis, self.settings.disk.path)
+            await self._quotas.share(self.settings.redis)
         except (OSError, RuntimeError) as error:
             log.error("the workers are not renewed", reason=str(error))  # noqa: TRY400 -- the reason is all there is
 

@@ -78,7 +78,8 @@ class FourHosts:
         folder = self._folder / f"host-{number}"
         folder.mkdir(exist_ok=True)
         file = folder / "rpcaccel.toml"
-        listed = ", ".join(f'{{ id = "{node.name}", url = "{node.url}" }}' for node in self.nodes)
+        form = '{{ id = "{}", url = "{}", quota = {{ day = 1e6 }} }}'
+        listed = ", ".join(form.format(node.name, node.url) for node in self.nodes)
         file.write_text(_SETTINGS.format(redis=self._url(number), nodes=listed))
         return number, Program("serve", "--config", file, *LOCAL, env=STEADY, cwd=folder)
 
@@ -133,6 +134,11 @@ class FourHosts:
     def asked(self, method: str) -> int:
         """How often the nodes were asked, all together."""
         return sum(node.counts.asked(method) for node in self.nodes)
+
+    async def spent(self) -> list[float]:
+        """What each proxy says is used of the nodes' quotas of the day."""
+        told = [(await proxy.nodes()).values() for proxy in self.proxies]
+        return [sum(use["used"] for node in nodes for use in node["quota"]) for nodes in told]
 
     def claims(self) -> int:
         """SETs that primaries executed: every claim of a lease is one, granted or not."""

@@ -122,6 +122,19 @@ async def test_the_rate_of_a_key_holds_over_the_sum(hosts: FourHosts) -> None:
     assert statuses[200] <= alone + (HOSTS - 1) * RATE < HOSTS * alone
 
 
+async def test_what_one_host_used_of_a_quota_is_used_at_all(hosts: FourHosts) -> None:
+    before, calls = max(await hosts.spent()), 8
+    for proxy in hosts.proxies[:2]:
+        for _ in range(calls):
+            assert (await proxy.call(LIGHT, hosts.address(), 5)).cache == "miss"
+
+    async def holds() -> bool:
+        spent = await hosts.spent()
+        return len(set(spent)) == 1 and spent[0] >= before + 2 * calls
+
+    await until("the same count on every host", holds)
+
+
 async def test_no_call_fails_while_one_is_killed_and_one_is_cut_off(hosts: FourHosts) -> None:
     single = len(hosts.redis) == 1
     lost = hosts.proxies[2].program
