@@ -142,6 +142,8 @@ class StoreLookup:
         claim = None
         if entry is None and self._mode is not None and shared.shared and plan.shared_keys:
             network, redis = self._network, shared.store_pace.ewma
+            if self.timed:  # an average that a slow beginning or a stall has left takes seconds to come down
+                redis = min(redis, self.timed[-1][1])
             priced = network.settings.price > 0
             claim = sole_fetch.claim(plan.rule, network.pool.nodes, redis, self._mode, priced=priced)
         if claim is None:
