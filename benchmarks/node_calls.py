@@ -85,7 +85,7 @@ def measure(watch: Watch, size: Size | None = None) -> Report:
     tables = [
         Table("Node calls", ("proxies", *_COLUMNS), [*_node_calls(watch, size)], _NOTE),
         Table("A lone miss", ("node", *_COSTS), [*_costs(watch, size)], _CLAIMED),
-        Table("What Redis bears", ("a proxy", *_BORNE), [*_borne(watch, size)], _BEARS),
+        Table("What Redis bears", ("a proxy", *_BORNE), [*borne(watch, size)], _BEARS),
     ]
     facts = machine() | {
         "node calls": f"{size.rounds * size.at_once} distinct calls, each asked of every proxy at the same moment; a "
@@ -297,7 +297,8 @@ class Load(NamedTuple):
     keys: int
 
 
-def _borne(watch: Watch, size: Size) -> Iterator[tuple[str, ...]]:
+def borne(watch: Watch, size: Size) -> Iterator[tuple[str, ...]]:
+    """Rows that say what proxies of one and of two workers cost a Redis, at rest and under misses."""
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder, bench(Path(folder)) as lab, as_generator():
             redis, node = lab.redis(), lab.responder("--latency", str(NEAR), "--blocks")
