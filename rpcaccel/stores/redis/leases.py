@@ -82,7 +82,7 @@ class Commands:
             server = next((server for server, _ in self._topology.for_writing([name])), None)
             if server is None:
                 _settle(reply, ConnectionError("no server is up"))
-            elif len(self._tasks.get(server, ())) >= AT_ONCE:
+            elif len(asked.get(server, ())) >= CHUNK * (AT_ONCE - len(self._tasks.get(server, ()))):
                 self._waiting.append((name, command, reply))  # the end of one of its pipelines sends it
             else:
                 asked.setdefault(server, []).append((command, reply))
