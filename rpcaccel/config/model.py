@@ -140,6 +140,10 @@ class RedisSettings(Section):
         default=10_000, ge=1, le=1_000_000, description="Writes that may wait; more are dropped and counted."
     )
     compress_from: Size = Field(default=1024, description="Bytes from which values are compressed (zstd).")
+    single_flight: Literal["auto", "always", "heavy"] = Field(
+        default="auto",
+        description='Reads one process fetches for all: "heavy", "always" all; "auto": if nodes are slow or paid, too.',
+    )
 
 
 class WebSocketSettings(Section):

@@ -201,6 +201,7 @@ class Supervisor:
 
     async def _share(self, settings: Settings) -> None:
         await self._hosts.share(settings.redis, settings.disk.path)
+        await self._quotas.share(settings.redis)
         await self._exchange.share(settings.redis)
 
     async def stop(self) -> None:

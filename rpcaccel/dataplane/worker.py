@@ -87,7 +87,10 @@ class Worker:
         self._disk = stores.load_disk(settings.disk)
         rng = rng or random.Random()
         self.state = WorkerState(self._tally, clock, rng)
-        self.engine = Engine(self._memory, self._store, self._tally, clock, rng, on_hint, disk=self._disk)
+        single_flight = settings.redis.single_flight
+        self.engine = Engine(
+            self._memory, self._store, self._tally, clock, rng, on_hint, disk=self._disk, single_flight=single_flight
+        )
         further = self.engine.disk, self._store
         self._chain_restarts = ChainRestarts(
             self._memory, further, self.engine.purges, clock, self.engine.flights.under_way

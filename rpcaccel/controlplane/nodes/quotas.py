@@ -1,25 +1,28 @@
-"""What is used of the nodes' quotas of a day and a month: counted over all workers, kept over restarts.
+"""What is used of the nodes' quotas of a day and a month: counted over all workers and hosts, kept over restarts.
 
 Workers report once a second what they used themselves, and each is told what everybody else used: earlier runs, workers
 that ended, and the other workers. A worker holds its node's whole quota against that sum, so a quota is exceeded at the
-most by what the workers use between two reports. Nothing here is on the way of a call, and the file is written by a
-thread.
+most by what the workers use between two reports. Hosts that share a Redis tell each other as often what they used;
+while Redis is away, each goes on with what it heard last. Nothing here is on the way of a call, and the file is written
+by a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.config.model import NodeSettings, Settings
+from rpcaccel.config.model import NodeSettings, RedisSettings, Settings
 from rpcaccel.controlplane.nodes.shadow_calls import Allowance, allowed
 from rpcaccel.controlplane.settings.state_file import write_whole
 from rpcaccel.controlplane.workers.link import Link
@@ -43,6 +46,8 @@ log = structlog.get_logger("rpcaccel.quotas")
 class _Content(Struct, frozen=True, kw_only=True):
     version: int = VERSION
     uses: tuple[Brought, ...]
+    host: str = ""
+    """The name under which other hosts know these uses."""
 
 
 class DamagedError(Exception):
@@ -64,23 +69,38 @@ class QuotaFile:
     def __repr__(self) -> str:
         return f"<QuotaFile {self.path}>"
 
-    def load(self) -> tuple[Brought, ...]:
-        """The uses that were saved; none without a file. Raises DamagedError."""
+    def load(self) -> tuple[tuple[Brought, ...], str]:
+        """The uses that were saved, and the name of this host; none without a file. Raises DamagedError."""
         try:
             content = msgspec.json.decode(self.path.read_bytes(), type=_Content)
         except FileNotFoundError:
-            return ()
+            return (), ""
         except OSError as error:
             raise DamagedError(f"cannot be read: {error.strerror or type(error).__name__}") from None
         except UNREADABLE:
             raise DamagedError("is damaged") from None
         if content.version != VERSION:
             raise DamagedError(f"has version {content.version}, which this rpcaccel does not read")
-        return content.uses
+        return content.uses, content.host
 
-    def save(self, uses: Sequence[Brought]) -> None:
+    def save(self, uses: Sequence[Brought], host: str = "") -> None:
         """Write and rename. Raises OSError. Blocks."""
-        write_whole(self.path, msgspec.json.encode(_Content(uses=tuple(uses))) + b"\n")
+        write_whole(self.path, msgspec.json.encode(_Content(uses=tuple(uses), host=host)) + b"\n")
+
+
+class OtherHosts(Protocol):
+    """The part of stores.redis.quota_sums.QuotaSums used here."""
+
+    async def open(self) -> None:
+        """Connect. Never raises."""
+
+    async def close(self) -> None:
+        """Disconnect."""
+
+    async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
+        """Say what this host used; return what the others used of the same quotas, as far as it is known. Never
+        raises."""
+        ...
 
 
 class Quotas:
@@ -101,6 +121,13 @@ class Quotas:
         self._wall = wall
         self._past: dict[Key, Brought] = {}
         """By quota, the use by earlier runs and by workers that ended."""
+        self._host = secrets.token_hex(8)
+        self._hosts: OtherHosts | None = None
+        self._opened = False
+        """Was `_hosts` opened? Where no node has a quota, there is nothing to exchange."""
+        self._shared_by: RedisSettings | None = None
+        self._elsewhere: dict[Key, Brought] = {}
+        """By quota, the use by other hosts, as they told it last."""
         self._file: QuotaFile | None = None
         self._saved: tuple[Brought, ...] = ()
         self._every = every
@@ -119,7 +146,9 @@ class Quotas:
             self.note = "the use of quotas lives until the restart: there is no state file"
             return
         try:
-            self._past = {(one.network, one.node, one.window): one for one in file.load()}
+            uses, host = file.load()
+            self._past = {(one.network, one.node, one.window): one for one in uses}
+            self._host = host or self._host
         except DamagedError as error:
             self.note = f"{file.path} {error}: the use of quotas was counted from zero at this start"
             log.error("the use of quotas is counted from zero", file=str(file.path), reason=str(error))  # noqa: TRY400
@@ -129,12 +158,33 @@ class Quotas:
         """Gather, tell and keep from now on."""
         self._task = asyncio.create_task(self._run(), name="quotas")
 
+    async def share(self, redis: RedisSettings) -> None:
+        """Count with the hosts that use this Redis, and with no others any more."""
+        if redis != self._shared_by:
+            self._shared_by = redis
+            # A host without Redis does not import its client, which takes 80 ms.
+            if redis.url:
+                from rpcaccel.stores.redis.quota_sums import QuotaSums  # noqa: PLC0415
+
+                await self.share_by(QuotaSums(redis, self._host))
+            else:
+                await self.share_by(None)
+
+    async def share_by(self, hosts: OtherHosts | None) -> None:
+        """Count with these other hosts; None: with none."""
+        before, self._hosts, self._elsewhere = self._hosts, None, {}
+        if before is not None and self._opened:
+            await before.close()
+        self._hosts, self._opened = hosts, False
+
     async def stop(self) -> None:
         """Keep what was used to the end; to be called after the workers have sent their last reports."""
         self._ending.set()
         if self._task is not None:
             await self._task  # not cancelled: its thread might finish an older write after the last one
         await self.save()
+        await self.exchange()
+        await self.share_by(None)
 
     async def _run(self) -> None:
         saved_at = self._wall()
@@ -143,6 +193,7 @@ class Quotas:
                 async with asyncio.timeout(self._every):
                     await self._ending.wait()
             try:
+                await self.exchange()
                 self.tell()
                 if abs(self._wall() - saved_at) >= SAVE_EVERY:
                     saved_at = self._wall()
@@ -154,19 +205,52 @@ class Quotas:
 
     def brought(self) -> tuple[Brought, ...]:
         """The uses that a worker which starts now is told."""
-        return self._sums([report for _, report in self._reports()]) if self.wanted else ()
+        if not self.wanted:
+            return ()
+        sums = {_key(one): one for one in self._sums([report for _, report in self._reports()])}
+        return tuple(
+            self._with_others(sums.get(key) or self._sum(key, [])) for key in sorted({*sums, *self._elsewhere})
+        )
+
+    async def exchange(self) -> None:
+        """Tell the other hosts what was used here, and hear what they used."""
+        hosts = self._hosts
+        if hosts is None or not self.wanted:
+            return
+        if not self._opened:
+            self._opened = True
+            await hosts.open()
+        uses: dict[Key, list[QuotaUse]] = {key: [] for key in self._limited()}
+        for _, report in self._reports():
+            for key, use in _uses(report):
+                uses.setdefault(key, []).append(use)
+        heard = await hosts.exchange([self._sum(key, found) for key, found in uses.items()])
+        if hosts is self._hosts:
+            self._elsewhere |= {_key(one): one for one in heard}
+
+    def _limited(self) -> Iterator[Key]:
+        for name, network in self._settings().networks.items():
+            for node in network.nodes:
+                yield from ((name, node.id, window) for window, limit in _limits(node) if limit)
+
+    def _with_others(self, one: Brought) -> Brought:
+        """What was used here, and by other hosts."""
+        others = self._elsewhere.get(_key(one))
+        if others is None or others.renews != one.renews:
+            return one
+        return replace(one, used=one.used + others.used, since=min(one.since, others.since))
 
     def tell(self) -> None:
         """Tell each worker what everybody else used, where that has changed."""
         if not self.wanted:
             return
         reports = self._reports()
-        sums = {(one.network, one.node, one.window): one for one in self._sums([report for _, report in reports])}
+        sums = {_key(one): one for one in self._sums([report for _, report in reports])}
         for link, report in reports:
             changed = []
             for key, use in _uses(report):
-                total = sums.get(key)
-                if total is not None and total.renews == use.renews:
+                total = self._with_others(sums.get(key) or self._sum(key, []))
+                if total.renews == use.renews:
                     others = max(0.0, total.used - use.own)
                     if abs(others - use.brought) > _LEAST:
                         changed.append(replace(total, used=others))
@@ -184,7 +268,8 @@ class Quotas:
         now, found = self._wall(), []
         for window, limit in _limits(node):
             if limit:
-                one = self._sum((network, node.id, window), [use for report in told for use in report.quota])
+                here = self._sum((network, node.id, window), [use for report in told for use in report.quota])
+                one = self._with_others(here)
                 out = runs_out(one.used, limit, since=one.since, now=now, renews=one.renews)
                 found.append(
                     QuotaUse(
@@ -257,7 +342,7 @@ class Quotas:
         if uses == self._saved:
             return
         try:
-            await asyncio.to_thread(self._file.save, uses)
+            await asyncio.to_thread(self._file.save, uses, self._host)
         except OSError as error:
             why = error.strerror or type(error).__name__
             note = f"{self._file.path} {CANNOT} ({why}): the use of quotas lives until the restart"
@@ -267,6 +352,10 @@ class Quotas:
         else:
             self._saved = uses
             self.note = "" if CANNOT in self.note else self.note
+
+
+def _key(one: Brought) -> Key:
+    return one.network, one.node, one.window
 
 
 def _limits(node: NodeSettings) -> tuple[tuple[Window, float], ...]:

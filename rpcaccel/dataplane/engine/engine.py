@@ -16,6 +16,7 @@ from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
+from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
 from rpcaccel.core.plan.plan import Plan
@@ -49,9 +50,11 @@ class Engine:
         on_hint: Callable[[Hint | Sent | Case], None] = lambda _hint: None,
         *,
         disk: Store | None = None,
+        single_flight: Mode = "auto",
     ) -> None:
         """`on_hint` is called when an answer shows how far a node is, when a transaction was sent, and when nodes
-        differ about final data. `store` is the tier that hosts share, `disk` this host's own."""
+        differ about final data. `store` is the tier that hosts share, `disk` this host's own. `single_flight` says
+        which misses one process fetches for all that share the store."""
         self.memory = memory
         self.disk = disk or NoStore()
         self.store = store
@@ -59,6 +62,8 @@ class Engine:
         self._clock = clock
         self._opinions = SecondOpinions(self._ask_one, clock, on_hint)
         self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint, self.disk, self)
+        self.single_flight = shared.single_flight = single_flight
+        self.store_pace = shared.store_pace
         self.sends = shared.sends
         self.flights = shared.flights
         self.leasing = shared.leasing

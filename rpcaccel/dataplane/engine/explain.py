@@ -6,6 +6,7 @@ from math import isinf
 
 from rpcaccel.config.model import WebSocketSettings
 from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.dispatch import sole_fetch
 from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping, living
 from rpcaccel.core.live.subscription import Replay
 from rpcaccel.core.nodes.eligibility import explain
@@ -61,7 +62,13 @@ async def explanation(
 def _keeping(engine: Engine, network: Network, plan: Plan) -> tuple[str, ...]:
     shared, disk = engine.shared, engine.on_disk
     block_time, most = network.chain.block_time, engine.memory.max_entry
-    return keeping(plan, network.view, block_time, most, shared=shared, disk=disk)
+    said = keeping(plan, network.view, block_time, most, shared=shared, disk=disk)
+    if plan.local is not None or not (shared and plan.shared_keys):
+        return said
+    priced = network.settings.price > 0
+    return *said, sole_fetch.sentence(
+        plan.rule, network.pool.nodes, engine.store_pace.ewma, engine.single_flight, priced=priced
+    )
 
 
 def _origin(network: Network, plan: Plan) -> str:

@@ -132,9 +132,9 @@ class Fetch(Flight):
         try:
             shared, plan = self._shared, self._plan
             if (shared.shared and plan.shared_keys) or (shared.on_disk and plan.lasting_key is not None):
-                sole = self.sole or plan.rule.heavy
+                mode = "always" if self.sole else shared.single_flight
                 self._lookup = StoreLookup(
-                    shared, self._network, plan, self._looked, self._stumble, ends=self._ends, sole=sole
+                    shared, self._network, plan, self._looked, self._stumble, ends=self._ends, mode=mode
                 )
                 self._lookup.begin()
             else:

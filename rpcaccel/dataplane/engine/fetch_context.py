@@ -16,8 +16,10 @@ from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.cache.retention import SPREAD, Keep, judge, lifetime
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
+from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
+from rpcaccel.core.nodes.latency import LatencyAverage
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step
@@ -55,7 +57,8 @@ class FetchContext:
     """What the fetches of one worker have in common."""
 
     __slots__ = ("_on_hint", "_rng", "broadcasts", "clock", "disk", "flights", "leasing", "memory",
-                 "on_disk", "own", "purges", "sends", "shared", "store", "tally")  # fmt: skip
+                 "on_disk", "own", "purges", "sends", "shared", "single_flight", "store",
+                 "store_pace", "tally")  # fmt: skip
 
     def __init__(
         self,
@@ -74,6 +77,10 @@ class FetchContext:
             on_hint: is called when an answer shows how far a node is, and when a transaction was sent.
             store: the tier that hosts share; `disk` is this host's own.
         """
+        self.single_flight: Mode = "auto"
+        """Which misses one process fetches for all that share the store."""
+        self.store_pace = LatencyAverage()
+        """How long the store takes for a lookup lately."""
         self.own = own
         self.memory = memory
         self.disk = disk

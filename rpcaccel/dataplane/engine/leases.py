@@ -1,8 +1,9 @@
 """Distributed single-flight: one node call for identical misses in several processes and hosts, where a call costs a
 node much.
 
-The process that gets the lease of a key fetches; the others wait for what it puts. A lease has a bounded life: when its
-holder dies, or has nothing to put (an error, an answer that is not kept), every process fetches for itself.
+The process that gets the lease of a key fetches; the others wait for what it puts. A lease has a bounded life, by how
+long the nodes take (core.dispatch.sole_fetch): when its holder dies, or has nothing to put (an error, an answer that is
+not kept), every process fetches for itself.
 """
 
 from __future__ import annotations
@@ -13,9 +14,6 @@ from collections.abc import Awaitable, Callable
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.stores.base import Lease, Store
-
-LIFE = 5.0
-"""Seconds that a lease lives, and that other processes wait for its holder at the most."""
 
 
 class Leasing:
@@ -28,7 +26,7 @@ class Leasing:
         self._releasing: set[asyncio.Task[None]] = set()
 
     async def claim(
-        self, key: bytes, look: Callable[[], Awaitable[Entry | None]], *, within: float = LIFE
+        self, key: bytes, look: Callable[[], Awaitable[Entry | None]], patience: float, *, within: float
     ) -> Lease | Entry | None:
         """Claim the lease of `key`.
 
@@ -36,12 +34,13 @@ class Leasing:
         put, which `look` finds under any key of the call; or None when the holder put nothing in time.
 
         Args:
+            patience: seconds that the lease lives, and that its holder is waited for at the most.
             within: seconds that the call has left; half of them are kept for asking a node.
         """
-        lease = await self._store.lease(key, LIFE)
+        lease = await self._store.lease(key, patience)
         if lease is not None:
             return lease
-        entry = await self._store.wait(key, min(LIFE, within / 2))
+        entry = await self._store.wait(key, min(patience, within / 2))
         if entry is None:
             return await look()
         self._memory.put(key, entry, self._clock())

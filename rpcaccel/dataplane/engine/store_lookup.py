@@ -1,7 +1,8 @@
 """One call's question to the tiers behind memory: what the disk has of the call, then what Redis has, and who asks a
 node where neither has anything.
 
-Where fetching costs a node much, one process of several holds a lease and asks; the others wait for what it puts.
+Where fetching costs a node much (core.dispatch.sole_fetch), one process of several holds a lease and asks; the others
+wait for what it puts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable
 from math import inf
 
 from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.dispatch import sole_fetch
+from rpcaccel.core.dispatch.sole_fetch import Claim, Mode
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
@@ -25,7 +28,7 @@ is one, is to be released once the answer was put."""
 class StoreLookup:
     """The lookup of one call. Either `done` or `failed` is called, once, unless the lookup is cancelled."""
 
-    __slots__ = ("_done", "_ends", "_entry", "_failed", "_looks", "_network", "_open", "_plan", "_shared", "_sole",
+    __slots__ = ("_done", "_ends", "_entry", "_failed", "_looks", "_mode", "_network", "_open", "_plan", "_shared",
                  "_started", "_task", "source", "timed")  # fmt: skip
 
     def __init__(
@@ -37,14 +40,14 @@ class StoreLookup:
         failed: Callable[[Exception], None],
         *,
         ends: float,
-        sole: bool,
+        mode: Mode | None,
     ) -> None:
         """The lookup of `plan`, which a tier may hold; `begin` begins it.
 
         Args:
             failed: called with an unforeseen exception.
             ends: when the call must be over (monotonic seconds).
-            sole: only the process that gets the lease of the call is to ask a node.
+            mode: whether one process is to ask a node for all (core.dispatch.sole_fetch); None: no node will be asked.
         """
         self._shared = shared
         self._network = network
@@ -52,7 +55,7 @@ class StoreLookup:
         self._done = done
         self._failed = failed
         self._ends = ends
-        self._sole = sole
+        self._mode = mode
         self._started = shared.clock()
         self.source = AnswerSource.REDIS
         """The tier that is asked now, or that had the entry."""
@@ -104,6 +107,7 @@ class StoreLookup:
     def _said(self, entry: Entry | None) -> None:
         """Take what Redis has of the call."""
         self._time(Step.REDIS)
+        self._shared.store_pace.add(self.timed[-1][1], self._started)
         self._found(entry)
 
     def _time(self, step: Step) -> None:
@@ -135,17 +139,23 @@ class StoreLookup:
         shared, plan, entry = self._shared, self._plan, self._entry
         if entry is not None and shared.sends.doubts(self._network, plan, entry.result):
             entry = None
-        if entry is None and self._sole and shared.shared and plan.shared_keys:
-            self._task = asyncio.get_running_loop().create_task(self._claim())
-        else:
+        claim = None
+        if entry is None and self._mode is not None and shared.shared and plan.shared_keys:
+            network, redis = self._network, shared.store_pace.ewma
+            if self.timed:  # an average that a slow beginning or a stall has left takes seconds to come down
+                redis = min(redis, self.timed[-1][1])
+            priced = network.settings.price > 0
+            claim = sole_fetch.claim(plan.rule, network.pool.nodes, redis, self._mode, priced=priced)
+        if claim is None:
             self._done(entry, None)
+        else:
+            self._task = asyncio.get_running_loop().create_task(self._claim(claim))
 
-    async def _claim(self) -> None:
+    async def _claim(self, claim: Claim) -> None:
         shared, plan = self._shared, self._plan
         try:
-            claimed = await shared.leasing.claim(
-                plan.shared_keys[0], self._look_again, within=self._ends - shared.clock()
-            )
+            left = self._ends - shared.clock()
+            claimed = await shared.leasing.claim(plan.shared_keys[0], self._look_again, claim.patience, within=left)
         except Exception as error:
             self._failed(error)
             return
@@ -172,6 +182,6 @@ async def stored(shared: FetchContext, network: Network, plan: Plan) -> tuple[En
         if not found.done():
             found.set_exception(error)
 
-    lookup = StoreLookup(shared, network, plan, done, failed, ends=inf, sole=False)
+    lookup = StoreLookup(shared, network, plan, done, failed, ends=inf, mode=None)
     lookup.begin()
     return await found, lookup.source

@@ -116,7 +116,7 @@ class Server:
         slots: dict[int, list[bytes]] = {}
         for key in keys:
             slots.setdefault(key_slot(key), []).append(key)
-        answers = await self._together([("MGET", *group) for group in slots.values()])
+        answers = await self.together([("MGET", *group) for group in slots.values()])
         found: dict[bytes, bytes | None] = {}
         for group, answer in zip(slots.values(), answers, strict=True):
             if isinstance(answer, Exception):
@@ -126,12 +126,12 @@ class Server:
 
     async def set_many(self, writes: Sequence[Write]) -> list[Any]:
         """Write all, pipelined; return the server's reply or the exception for each write."""
-        return await self._together([("SET", key, value, "PX", life) for key, value, life in writes])
+        return await self.together([("SET", key, value, "PX", life) for key, value, life in writes])
 
     async def unlink(self, keys: Sequence[bytes]) -> int:
         """Remove keys and return how many existed. Raises what the client raises."""
         removed = 0
-        for answer in await self._together([("UNLINK", key) for key in keys]):
+        for answer in await self.together([("UNLINK", key) for key in keys]):
             if isinstance(answer, Exception):
                 raise answer
             removed += int(answer)
@@ -142,13 +142,15 @@ class Server:
         commands: list[tuple[Any, ...]] = []
         for key, amount in amounts.items():
             commands += [("INCRBY", key, amount), ("PEXPIRE", key, int(life * 1000))]
-        answers = await self._together(commands)
+        answers = await self.together(commands)
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
         return {key: int(total) for key, total in zip(amounts, answers[::2], strict=True)}
 
-    async def _together(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    async def together(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send commands in one pipeline; return the server's reply or the exception for each. Raises what the client
+        raises when the server cannot be reached."""
         if self.node is None:
             pipeline = self.client.pipeline(transaction=False)
             for command in commands:

@@ -1,4 +1,4 @@
-"""The address of a node that others see: connections are passed on to wherever the node serves, or refused."""
+"""The address of a server that others see: connections are passed on to wherever it serves, or refused, or held up."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class NodeDoor:
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._passes = asyncio.Event()
+        self._passes.set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="door of a node", daemon=True)
         self._thread.start()
 
@@ -32,6 +34,14 @@ class NodeDoor:
     def shut(self) -> None:
         """Cut all connections and refuse new ones."""
         self._run(self._shut())
+
+    def hush(self) -> None:
+        """Hold up what is said on every connection, without a word, until `speak`."""
+        self._loop.call_soon_threadsafe(self._passes.clear)
+
+    def speak(self) -> None:
+        """Pass on what was held up, and what comes."""
+        self._loop.call_soon_threadsafe(self._passes.set)
 
     def close(self) -> None:
         """Shut the door for ever."""
@@ -75,7 +85,9 @@ class NodeDoor:
             from_node, to_node = await asyncio.open_connection(LOOPBACK, target)
             ends.append(to_node)
             self._writers.add(to_node)
-            pumps = {asyncio.create_task(_pump(*pair)) for pair in ((reader, to_node), (from_node, writer))}
+            pumps = {
+                asyncio.create_task(_pump(*pair, self._passes)) for pair in ((reader, to_node), (from_node, writer))
+            }
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             for pump in pumps:
                 pump.cancel()
@@ -88,10 +100,11 @@ class NodeDoor:
                 end.transport.abort()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass bytes on until either side ends."""
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passes: asyncio.Event) -> None:
+    """Pass bytes on until either side ends, while that is allowed."""
     try:
         while data := await reader.read(1 << 16):
+            await passes.wait()
             writer.write(data)
             await writer.drain()
     except OSError:

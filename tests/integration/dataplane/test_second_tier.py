@@ -19,7 +19,7 @@ from tests.unit.dataplane.engine.test_read_your_writes import TOLD_TO_ONE, signe
 
 
 async def test_what_redis_holds_is_told_with_its_time(redis_server: RedisServer) -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes, redis={"url": redis_server.url}) as proxy:
+    async with harmony_nodes(1) as nodes, proxying(nodes, redis={"url": redis_server.url}, net={"price": 1}) as proxy:
         await proxy.call("hmyv2_getBlockByNumber", 7, {})
         store = proxy.worker.engine.store
         while store.stats().queued:
@@ -30,6 +30,7 @@ async def test_what_redis_holds_is_told_with_its_time(redis_server: RedisServer)
         assert shared.left is not None
         assert 77_000 < shared.left <= 86_400
         assert found.key in found.shared
+        assert "one process asks a node for all that share the Redis, because its nodes have" in found.keeping[-1]
 
 
 async def test_pieces_come_from_the_second_tier_as_well(redis_server: RedisServer) -> None:

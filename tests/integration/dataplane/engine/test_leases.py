@@ -1,4 +1,4 @@
-"""Heavy calls: identical misses in several processes make one node call."""
+"""Identical misses in several processes make one node call, where a call costs a node much or takes long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.dataplane.engine.leases import LIFE, Leasing
+from rpcaccel.dataplane.engine.leases import Leasing
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.stores.base import NoStore
 from tests.support.proxy import Proxy, Reply, proxying
@@ -35,8 +35,32 @@ async def test_two_workers_that_miss_together_make_one_node_call(redis_server: R
         assert sorted(reply.cache for reply in replies) == ["flight", "flight", "miss", "redis"]
         assert len({reply.body for reply in replies}) == 1
         assert {reply.cache for reply in await both(here, there, HEAVY)} == {"memory"}
-        assert len({reply.cache for reply in await both(here, there, LIGHT)} & {"miss"}) == 1
-        assert here.asked(LIGHT) == 2
+
+
+@pytest.mark.parametrize(("mode", "asked"), [("heavy", 2), ("auto", 1)])
+async def test_a_light_read_makes_one_node_call_where_nodes_are_paid(
+    redis_server: RedisServer, mode: str, asked: int
+) -> None:
+    redis = {"url": redis_server.url, "single_flight": mode}
+    async with (
+        harmony_nodes(2, latency="60ms") as nodes,
+        proxying(nodes, redis=redis, net={"price": 1}) as here,
+        proxying(nodes, redis=redis, net={"price": 1}) as there,
+    ):
+        replies = await both(here, there, LIGHT)
+        assert here.asked(LIGHT) == asked
+        assert {reply.status for reply in replies} == {200}
+        assert sorted(reply.cache for reply in replies).count("redis") == 2 - asked
+
+
+async def test_a_light_read_of_a_near_node_claims_no_lease(redis_server: RedisServer) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, redis={"url": redis_server.url}) as proxy:
+        network, engine = proxy.worker.state.networks["harmony-s0"], proxy.worker.engine
+        (node,) = network.pool.nodes
+        for _ in range(3):
+            node.pace.answered(LIGHT, 0.001, engine.now())
+        assert (await proxy.call(LIGHT)).cache == "miss"
+        assert engine.store.stats().leases == 0
 
 
 async def test_when_the_holder_dies_the_others_fetch_for_themselves(redis_server: RedisServer) -> None:
@@ -82,13 +106,13 @@ class HeldElsewhere(NoStore):
         return self.puts
 
 
-@pytest.mark.parametrize(("left", "waits"), [(30.0, LIFE), (3.0, 1.5)])
+@pytest.mark.parametrize(("left", "waits"), [(30.0, 5.0), (3.0, 1.5)])
 async def test_the_holder_is_waited_for_within_half_of_what_the_call_has_left(left: float, waits: float) -> None:
     async def look() -> Entry | None:
         return None
 
     store = HeldElsewhere(None)
-    assert await Leasing(store, MemoryTier(10_000, 1000), lambda: 0.0).claim(b"k", look, within=left) is None
+    assert await Leasing(store, MemoryTier(10_000, 1000), lambda: 0.0).claim(b"k", look, 5.0, within=left) is None
     assert store.waited == [waits]
 
 
@@ -101,5 +125,5 @@ async def test_what_the_holder_put_is_taken_under_whichever_key_it_stands(under_
 
     memory = MemoryTier(10_000, 1000)
     leasing = Leasing(HeldElsewhere(entry if under_the_key else None), memory, lambda: 0.0)
-    assert await leasing.claim(b"k", look) is (entry if under_the_key or elsewhere else None)
+    assert await leasing.claim(b"k", look, 5.0, within=30.0) is (entry if under_the_key or elsewhere else None)
     assert (memory.get(b"k", 0.0) is not None) == under_the_key  # what stands under another key is not of this one

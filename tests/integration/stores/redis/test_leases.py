@@ -114,3 +114,14 @@ async def test_who_leaves_while_it_asks_for_the_lease_holds_none(store: RedisSto
         while (lease := await other.lease(KEY, 5.0)) is None:
             await asyncio.sleep(0.01)
     await lease.release()
+
+
+async def test_many_leases_at_once_need_few_connections(open_store: Opener, server: RedisServer) -> None:
+    one, other = await open_store(server.url, pool_size=1), await open_store(server.url, pool_size=1)
+    keys = [b"s0:call:%d" % number for number in range(1000)]
+    leases = await asyncio.gather(*(one.lease(key, LONG) for key in keys))
+    assert one.stats().leases == 1000, "none was granted for want of a connection"
+    assert await asyncio.gather(*(other.lease(key, LONG) for key in keys)) == [None] * 1000
+    await asyncio.gather(*(lease.release() for lease in leases if lease is not None))
+    assert server.command("DBSIZE") == b":0"
+    assert one.stats().up

@@ -22,9 +22,9 @@ def test_it_lies_beside_the_state_file(state: str, file: str) -> None:
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     file = QuotaFile(tmp_path / "quota.json")
-    assert file.load() == ()
-    file.save([KEPT])
-    assert file.load() == (KEPT,)
+    assert file.load() == ((), "")
+    file.save([KEPT], "this host")
+    assert file.load() == ((KEPT,), "this host")
     assert [path.name for path in tmp_path.iterdir()] == ["quota.json"]
     assert str(file.path) in repr(file)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
@@ -118,7 +119,7 @@ async def test_the_next_day_begins_with_nothing_and_the_month_goes_on(tmp_path: 
     assert (place.used, world.used) == (0, 0)
     place.spend(2)
     await world.quotas.save()
-    kept = {one.window: one.used for one in file.load()}
+    kept = {one.window: one.used for one in file.load()[0]}
     assert kept == {"day": 2, "month": 32}
     again = World(file, MIDNIGHT + 86_401)
     assert again.used == 0
@@ -181,7 +182,7 @@ async def test_a_damaged_file_is_said_and_counting_begins_anew(tmp_path: Path) -
     assert file.path.read_text() == "{", "kept for a look as long as there is nothing to be kept"
     place.spend(3)
     await world.quotas.save()
-    assert file.load()[0].used == 3
+    assert file.load()[0][0].used == 3
 
 
 async def test_without_a_place_to_write_it_is_said_where_there_is_a_quota(tmp_path: Path) -> None:
@@ -220,11 +221,11 @@ class SlowFile(QuotaFile):
         super().__init__(path)
         self.writing, self.may_end = threading.Event(), threading.Event()
 
-    def save(self, uses: Sequence[Brought]) -> None:
+    def save(self, uses: Sequence[Brought], host: str = "") -> None:
         if not self.writing.is_set():
             self.writing.set()
             self.may_end.wait(20)
-        super().save(uses)
+        super().save(uses, host)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -249,7 +250,7 @@ async def test_what_is_written_last_is_what_was_used_to_the_end_however_slow_the
     file.may_end.set()
     await stopping
     await asyncio.get_running_loop().shutdown_default_executor()
-    assert {one.window: one.used for one in file.load()} == {"day": 5, "month": 5}
+    assert {one.window: one.used for one in file.load()[0]} == {"day": 5, "month": 5}
 
 
 async def test_a_look_that_fails_is_not_the_last_one() -> None:
@@ -305,3 +306,84 @@ def test_what_a_proof_used_is_told_to_the_workers() -> None:
     place.spend(2)
     world.quotas.tell()
     assert (place.used, world.used) == (32, 32)
+
+
+class Neighbour:
+    """Another host as this one hears of it: it tells each time what it was made to have used."""
+
+    def __init__(self, used: float = 0.0) -> None:
+        self.used = used
+        self.heard: list[Brought] = []
+        self.silent = False
+        self.connected = False
+
+    async def open(self) -> None:
+        self.connected = True
+
+    async def close(self) -> None:
+        self.connected = False
+
+    async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
+        if self.silent:
+            return []
+        self.heard = list(own)
+        return [replace(one, used=self.used) for one in own]
+
+
+async def test_what_another_host_used_is_used_here_and_only_the_own_use_is_told_and_kept(tmp_path: Path) -> None:
+    file = QuotaFile(tmp_path / "quota.json")
+    world, other = World(file), Neighbour(60)
+    one, two = world.join("w1"), world.join("w2")
+    await world.quotas.share_by(other)
+    one.spend(30)
+    await world.quotas.exchange()
+    world.quotas.tell()
+    assert (one.used, two.used, world.used) == (90, 90, 90)
+    assert {use.window: use.used for use in other.heard}["day"] == 30
+    two.spend(10)
+    assert two.quota.parked_until(1.0), "the whole quota is used up"
+    world.die(two)
+    assert (world.join("w2").used, world.used) == (100, 100)
+    await world.quotas.exchange()
+    assert {use.window: use.used for use in other.heard}["day"] == 40
+    await world.quotas.save()
+    assert {use.window: use.used for use in file.load()[0]} == {"day": 40, "month": 40}
+
+
+async def test_while_other_hosts_are_silent_what_they_told_last_counts_until_the_window_ends() -> None:
+    world, other = World(None), Neighbour(60)
+    place = world.join("w1")
+    await world.quotas.share_by(other)
+    await world.quotas.exchange()
+    other.silent = True
+    await world.quotas.exchange()
+    world.quotas.tell()
+    assert (place.used, world.used) == (60, 60)
+    world.now = MIDNIGHT + 1
+    world.quotas.tell()
+    assert (place.used, world.used) == (0, 0)
+
+
+async def test_hosts_are_left_alone_where_no_node_has_a_quota_and_when_no_redis_is_named_any_more() -> None:
+    world, other = World(None), Neighbour()
+    await world.quotas.share_by(other)
+    assert not other.connected
+    await world.quotas.exchange()
+    assert other.connected
+    await world.quotas.share_by(None)
+    assert not other.connected
+    world.settings = Settings.model_validate({"networks": {"n": {"nodes": ["http://a.example"]}}})
+    await world.quotas.share_by(other)
+    await world.quotas.exchange()
+    assert not other.connected
+
+
+async def test_a_host_keeps_its_name_over_a_restart(tmp_path: Path) -> None:
+    file = QuotaFile(tmp_path / "quota.json")
+    for _ in range(2):
+        world = World(file)
+        world.join("w1").spend(1)
+        name = file.load()[1]
+        await world.quotas.save()
+    assert name
+    assert file.load()[1] == name

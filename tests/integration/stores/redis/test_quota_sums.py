@@ -1,0 +1,64 @@
+"""What hosts used of quotas, added up in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.stores.redis.quota_sums import QuotaSums
+from tests.support.services import RedisServer
+from tests.support.stores.settings import Settings, Url
+
+DAY = Brought(network="n", node="a", window="day", used=3.0, since=50.0, renews=4e9)
+MONTH = replace(DAY, window="month", used=7.5)
+
+
+async def host(server: RedisServer, name: str) -> QuotaSums:
+    sums = QuotaSums(Settings(url=Url(server.url)), name)
+    await sums.open()
+    return sums
+
+
+async def test_each_host_hears_what_the_others_used_and_since_when(redis_server: RedisServer) -> None:
+    one, two, three = [await host(redis_server, name) for name in ("one", "two", "three")]
+    assert [use.used for use in await one.exchange([DAY, MONTH])] == [0, 0]
+    await two.exchange([replace(DAY, used=10.0, since=20.0)])
+    assert await three.exchange([replace(DAY, used=0.0, since=60.0)]) == [replace(DAY, used=13.0, since=20.0)]
+    assert [use.used for use in await one.exchange([DAY, MONTH])] == [10, 0]
+    await one.exchange([replace(DAY, used=4.0)])  # said again, and not added up
+    assert [use.used for use in await two.exchange([DAY])] == [4]
+    for sums in (one, two, three):
+        await sums.close()
+
+
+async def test_another_window_has_another_count_and_each_expires(redis_server: RedisServer) -> None:
+    one, two = await host(redis_server, "one"), await host(redis_server, "two")
+    await one.exchange([DAY])
+    assert [use.used for use in await two.exchange([replace(DAY, renews=5e9)])] == [0]
+    keys = redis_server.reply("KEYS", "*quota*").split()
+    assert len(keys) == 2
+    assert all(int(redis_server.command("PTTL", key.decode())[1:]) > 0 for key in keys)
+    for sums in (one, two):
+        await sums.close()
+
+
+async def test_without_an_answer_nothing_is_known(new_redis: Callable[..., RedisServer]) -> None:
+    server = new_redis()
+    sums = await host(server, "one")
+    server.kill()
+    assert await sums.exchange([DAY]) == []
+    await sums.close()
+
+
+async def test_what_another_program_wrote_there_is_not_counted(redis_server: RedisServer) -> None:
+    sums = await host(redis_server, "one")
+    await sums.exchange([DAY])
+    (name,) = redis_server.reply("KEYS", "*quota*").split()
+    redis_server.command("HSET", name.decode(), "other", "much")
+    assert await sums.exchange([DAY]) == []
+    redis_server.command("DEL", name.decode())
+    redis_server.command("SET", name.decode(), "text")
+    assert await sums.exchange([DAY]) == []
+    await sums.close()
