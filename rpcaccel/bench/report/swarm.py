@@ -246,7 +246,7 @@ def _nodes(own: ProxyFigures) -> Table:
         )
         for node in own.nodes
     ]
-    columns = ("node", "calls", "share", "mean", "p50", "p99", "failures")
+    columns = ("node", "calls", "share", "mean", "p50", "p99", "without an answer")
     return Table("The proxy: nodes", columns, rows, "Calls sent to each node, repeated ones included; milliseconds.")
 
 
