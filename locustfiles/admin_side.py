@@ -14,7 +14,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Requ
 from locust.env import Environment
 
 USUAL = "127.0.0.1:8889"
-READING = 10.0
+READING = 30.0
 """Seconds."""
 MOST = 64_000_000
 """Bytes of an answer that are read."""

@@ -253,6 +253,7 @@ def _timed(environment: Environment) -> StatsEntry:
 def _judge(environment: Environment, **_: Any) -> None:
     if workers.is_worker(environment):
         return  # the master judges
+    workers.settle(environment)
     hits.write(environment)
     total, timed = environment.stats.total, _timed(environment)
     log.info(

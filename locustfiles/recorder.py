@@ -58,6 +58,7 @@ class Run:
         self.began = time.time()
         self.seconds = 0.0
         self.users = 0
+        """The most at once."""
         self.admin = admin_side.address(environment) if wanted(environment) else ""
         self.why_not = "" if self.admin else "The proxy's own figures are missing: no --admin was named."
         self.before = self._read()
@@ -131,6 +132,13 @@ def file(text: str) -> str:
     folder = Path(text).absolute().parent
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise ArgumentTypeError(f"found {text!r}, expected a file in a folder that can be written to")
+    return text
+
+
+def place(text: str) -> str:
+    """The address of an admin side. Raises ArgumentTypeError, which quotes no password."""
+    if "@" in text:
+        raise ArgumentTypeError("expected an address alone; RPCACCEL_TOKEN=NAME:PASSWORD says who asks")
     return text
 
 
@@ -211,15 +219,15 @@ def _options(parser: Any) -> None:
         help="Written at the end: a name that ends on .html, .md or .json",
     )  # fmt: skip
     group.add_argument(
-        "--admin", env_var="RPCACCEL_ADMIN", default="", metavar="URL",
+        "--admin", type=place, env_var="RPCACCEL_ADMIN", default="", metavar="URL",
         help="Admin side of the proxy, such as http://127.0.0.1:8889, for its own figures (RPCACCEL_TOKEN: who asks)",
     )  # fmt: skip
 
 
-@events.test_stopping.add_listener
-def _count_users(environment: Environment, **_: Any) -> None:
+@events.spawning_complete.add_listener
+def _count_users(user_count: int, **_: Any) -> None:
     if _runs:
-        _runs[0].users = environment.runner.user_count
+        _runs[0].users = max(_runs[0].users, user_count)
 
 
 @events.test_stop.add_listener

@@ -12,9 +12,10 @@ import time
 from typing import Any
 
 import gevent
+from gevent.event import Event
 from locust import events
 from locust.env import Environment
-from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
+from locust.runners import STATE_MISSING, STATE_RUNNING, STATE_SPAWNING, LocalRunner, MasterRunner, WorkerRunner
 
 log = logging.getLogger("rpcaccel.load")
 STOP, ENDED = "rpcaccel_stop", "rpcaccel_ended"
@@ -33,6 +34,9 @@ _lost: list[str] = []
 _used: dict[str, tuple[float, float]] = {}
 """CPU time and time of each process since the run began, in seconds."""
 _begun = [0.0, 0.0]
+_settled = Event()
+"""Set while no test runs, and every listener to the end of the last one is through."""
+_settled.set()
 
 
 def is_worker(environment: Environment) -> bool:
@@ -55,6 +59,15 @@ def busiest() -> float | None:
     return max((cpu / seconds for cpu, seconds in _used.values() if seconds >= SHORTEST), default=None)
 
 
+def settle(environment: Environment) -> None:
+    """Wait until the test has ended, also where Locust quits meanwhile: on Ctrl-C, or because users are no longer
+    wanted by the shape of the load."""
+    runner = environment.runner
+    if isinstance(runner, LocalRunner) and runner.state in (STATE_SPAWNING, STATE_RUNNING):
+        runner.stop()
+    _settled.wait(LONGEST)
+
+
 def warned(environment: Environment) -> bool:
     """Whether Locust found a process at more than 90 % of a core, if only for a few seconds."""
     runner = environment.runner
@@ -73,7 +86,9 @@ def _listen(environment: Environment, **_: Any) -> None:
         runner.register_message(STOP, _stop, concurrent=True)
         environment.events.test_stop.add_listener(_tell_the_rest)
         environment.events.quitting.add_listener(_stop_first)
-    elif isinstance(runner, MasterRunner):
+    else:
+        environment.events.test_stop.add_listener(_end)
+    if isinstance(runner, MasterRunner):
         runner.register_message(ENDED, _hear_the_end)
         options = environment.parsed_options
         if options.processes and not options.expect_workers_max_wait:
@@ -82,6 +97,7 @@ def _listen(environment: Environment, **_: Any) -> None:
 
 @events.test_start.add_listener
 def _begin(environment: Environment, **_: Any) -> None:
+    _settled.clear()
     _ended.clear()
     _lost.clear()
     _used.clear()
@@ -151,8 +167,12 @@ def _wait_for_all(environment: Environment, **_: Any) -> None:
     for worker in sorted(_part - _ended, key=runner.get_worker_index):
         named = f"worker {runner.get_worker_index(worker)} on {worker.rpartition('_')[0]}"
         _lost.append(f"{named} was lost, and with it what it saw after its last report")
-    if _lost and not runner.worker_count and environment.parsed_options.headless:
-        gevent.spawn(runner.quit)  # nobody is left who could call
+
+
+def _end(environment: Environment, **_: Any) -> None:
+    _settled.set()
+    if _lost and not environment.runner.worker_count and environment.parsed_options.headless:
+        gevent.spawn(environment.runner.quit)  # nobody is left who could call
 
 
 def _awaited(runner: MasterRunner) -> set[str]:

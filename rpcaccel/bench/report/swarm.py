@@ -51,6 +51,7 @@ class SwarmRun(Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
     seconds: float
     users: int
+    """The most at once."""
     workers: int
     """Worker processes; 0 where the swarm was one process."""
     gates: dict[str, str]

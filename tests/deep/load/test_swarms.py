@@ -74,7 +74,7 @@ def test_several_processes_make_the_calls_of_all_swarms_and_their_master_one_rep
     assert len(re.findall(r"rpcaccel.load: (?:warm: [1-9]\d* calls|gate: kept|report: )", said)) == 3
     page = file.read_text(encoding="utf-8")
     for part in ("✔ passed", "in 2 worker processes", "<td>baseline · eth_call</td>", "The proxy: nodes", "<svg"):
-        assert part in page, part
+        assert part in page, f"{part}: {said}"
 
 
 def test_the_studys_table_has_every_way_and_only_one_opens_a_connection_for_each_call(lab: Lab) -> None:
