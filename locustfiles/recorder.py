@@ -66,7 +66,9 @@ class Run:
         self.pace: dict[str, list[tuple[float, float, float | None]]] = {}
 
     def end(self) -> None:
-        """Every user has stopped."""
+        """Every user has stopped. What is said after the first time is not heard."""
+        if self.seconds:
+            return
         self.seconds = time.time() - self.began
         if self.before is None:
             return
@@ -230,7 +232,14 @@ def _count_users(user_count: int, **_: Any) -> None:
         _runs[0].users = max(_runs[0].users, user_count)
 
 
+@events.test_stopping.add_listener
+def _end_of_workers(**_: Any) -> None:
+    """Users of workers have stopped by now; those of this process are about to."""
+    if _runs and workers.count():
+        _runs[0].end()
+
+
 @events.test_stop.add_listener
-def _end(environment: Environment, **_: Any) -> None:
-    if _runs and wanted(environment):
+def _end(**_: Any) -> None:
+    if _runs:
         _runs[0].end()

@@ -30,6 +30,8 @@ SHORTEST = 0.5
 _part: set[str] = set()
 """The workers of this run, known to the master."""
 _ended: set[str] = set()
+_asked: set[str] = set()
+"""Those that were told to end."""
 _lost: list[str] = []
 _used: dict[str, tuple[float, float]] = {}
 """CPU time and time of each process since the run began, in seconds."""
@@ -99,6 +101,7 @@ def _listen(environment: Environment, **_: Any) -> None:
 def _begin(environment: Environment, **_: Any) -> None:
     _settled.clear()
     _ended.clear()
+    _asked.clear()
     _lost.clear()
     _used.clear()
     _part.clear()
@@ -152,24 +155,30 @@ def _hear_the_end(msg: Any, **_: Any) -> None:
     _ended.add(msg.node_id)
 
 
-@events.test_stop.add_listener
+@events.test_stopping.add_listener
 def _wait_for_all(environment: Environment, **_: Any) -> None:
+    """Before anything of the master is stopped: where the shape of a load ends, Locust quits at once."""
     runner = environment.runner
     if not isinstance(runner, MasterRunner):
-        _used.setdefault("", _use())
         return
-    for worker in _part - _ended:
+    for worker in _part - _ended - _asked:
+        _asked.add(worker)
         if worker in runner.clients:
             runner.send_message(STOP, client_id=worker)
     until = time.monotonic() + LONGEST + (environment.stop_timeout or 0)
     while time.monotonic() < until and _awaited(runner):
         gevent.sleep(0.02)
-    for worker in sorted(_part - _ended, key=runner.get_worker_index):
-        named = f"worker {runner.get_worker_index(worker)} on {worker.rpartition('_')[0]}"
-        _lost.append(f"{named} was lost, and with it what it saw after its last report")
+    _lost[:] = [_name(runner, worker) for worker in sorted(_part - _ended, key=runner.get_worker_index)]
+
+
+def _name(runner: MasterRunner, worker: str) -> str:
+    named = f"worker {runner.get_worker_index(worker)} on {worker.rpartition('_')[0]}"
+    return f"{named} was lost, and with it what it saw after its last report"
 
 
 def _end(environment: Environment, **_: Any) -> None:
+    if not _part:
+        _used.setdefault("", _use())
     _settled.set()
     if _lost and not environment.runner.worker_count and environment.parsed_options.headless:
         gevent.spawn(environment.runner.quit)  # nobody is left who could call

@@ -156,8 +156,8 @@ def _slower(run: SwarmRun, figures: ProxyFigures) -> Iterator[str]:
         return
     yield (
         f"A call took {milliseconds(seen)} ms for the swarm and {milliseconds(own)} ms in the proxy (means): "
-        f"{milliseconds(seen - own)} ms passed on the way between them, in the queue of a busy proxy, or in the "
-        "generator itself."
+        f"{milliseconds(seen - own)} ms passed between them: in the network, in the queue of a busy proxy, or while a "
+        "process waited for a core."
     )
 
 

@@ -92,7 +92,7 @@ def test_without_the_proxys_figures_the_swarms_part_is_told_and_why_there_are_no
         ("started again", RUN, {"requests": 900, "restarted": True}),
         ("a process of the swarm used 97 % of a core", replace(RUN, busiest=0.97), {}),
         ("more than 90 % of a core for some seconds", replace(RUN, warned=True), {}),
-        ("20.0 ms passed on the way", replace(RUN, sent=replace(SEEN, mean=0.035)), {}),
+        ("20.0 ms passed between them", replace(RUN, sent=replace(SEEN, mean=0.035)), {}),
         ("Worker w1 of the proxy used 95 % of a core", RUN, {"processes": [ProcessUse("w1", 57.0, 1)]}),
         ("2 workers of the proxy died", RUN, {"replaced": 2}),
     ],
