@@ -2,9 +2,13 @@
 
     locust -f locustfiles/dapp.py --host http://127.0.0.1:8888                 in the browser, at :8089
     locust -f locustfiles/dapp.py --host ... --headless -u 50 -r 50 -t 60s     as a test: exit code 1 below the gate
-    locust -f locustfiles/dapp.py --host ... --master / --worker               over many processes and machines
+    locust -f locustfiles/dapp.py --host ... --processes 4                     one master, four workers on this machine
+    locust -f locustfiles/dapp.py --host ... --master / --worker               over many machines
+    locust -f locustfiles/dapp.py --host ... --report swarm.html --admin http://127.0.0.1:8889
 
-HTTP 200 with an error inside is a failure; so is another id than the one asked with.
+Whatever is decided (gates, hit ratios, the report, the exit code) is decided once, by the master, from what all
+workers have seen. docs/load-tests.md tells which swarm serves what. HTTP 200 with an error inside is a failure; so is
+another id than the one asked with.
 
     --gate-mean    RPCACCEL_GATE_MEAN    200ms   longest mean of all calls; 1ms to 10m
     --gate-p99     RPCACCEL_GATE_P99     2s      longest time that 99 of 100 calls take; 1ms to 10m
@@ -14,28 +18,30 @@ HTTP 200 with an error inside is a failure; so is another id than the one asked 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
 import os
 import re
-import ssl
 from threading import Lock
 from typing import Any
-from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+from urllib.request import ProxyHandler, Request, build_opener
 
 import gevent
 import msgspec
 from locust import FastHttpUser, events
 from locust.env import Environment
-from locust.runners import WorkerRunner
 from locust.stats import StatsEntry
 
 import gates
 import hits
+import recorder
+import workers
 from rpcaccel.bench.load.client import LoadReply
 from rpcaccel.bench.load.verdict import batch_verdict, result_of, verdict
 from rpcaccel.bench.load.workload import LoadCall, NoEndpointError, World, learn
+from rpcaccel.config.secrets import shown_url
 
 log = logging.getLogger("rpcaccel.load")
 HEADERS = {"Content-Type": "application/json"}
@@ -44,6 +50,8 @@ _numbers = itertools.count(1)
 
 failed_checks: list[str] = []
 """What a swarm found wrong beside failed calls, in sentences: the gate fails on each."""
+_told = [0]
+"""How many of these a worker has told its master."""
 untimed: set[str] = set()
 """Names of calls whose times no gate judges, only whether they fail."""
 needed: set[str] = set()
@@ -137,16 +145,39 @@ def _settle(response: Any, label: str, cache: str, failure: str) -> None:
 # -- what there is to ask about ----------------------------------------------------------------------------------------
 
 
-_worlds: dict[str, World] = {}
+_worlds: dict[str, World | NoEndpointError] = {}
+"""By URL. One that was not learnt is not asked again in the same test."""
 _learning = Lock()
+_HANDED = "rpcaccel_worlds"
+"""The option in which the master hands what it has learnt to its workers, beside Locust's own."""
 
 
 def world_of(url: str) -> World:
     """What the chain behind a URL has. Raises NoEndpointError when it does not say how high it is."""
     with _learning:  # the first of many users who begin together asks, the others wait for it
         if url not in _worlds:
-            _worlds[url] = _finished(learn(_asking(url), url))
-        return _worlds[url]
+            try:
+                _worlds[url] = _finished(learn(_asking(url), f"{shown_url(url)}/"))
+            except NoEndpointError as error:
+                _worlds[url] = error
+        found = _worlds[url]
+    if isinstance(found, NoEndpointError):
+        raise found
+    return found
+
+
+def _share_worlds(environment: Environment) -> None:
+    """One process learns for all: workers that learn one after the other would call about other accounts and blocks,
+    and fewer of their calls would be hits."""
+    options = environment.parsed_options
+    _worlds.clear()
+    if workers.is_worker(environment):
+        for url, world in json.loads(getattr(options, _HANDED, "{}")).items():
+            _worlds[url] = msgspec.convert(world, World)
+    elif environment.host:
+        url = f"{environment.host.rstrip('/')}{RpcUser.path}"
+        with contextlib.suppress(NoEndpointError):  # a user says so, and a worker may reach what its master does not
+            setattr(options, _HANDED, json.dumps({url: msgspec.to_builtins(world_of(url))}))
 
 
 def _asking(url: str) -> Any:
@@ -170,25 +201,6 @@ def _finished(coroutine: Any) -> Any:
     raise RuntimeError("it waits for something")
 
 
-# -- the admin side ----------------------------------------------------------------------------------------------------
-
-
-def admin(path: str, method: str = "GET", document: Any = None, headers: dict[str, str] | None = None) -> bytes:
-    """One request to the admin side of the proxy (RPCACCEL_ADMIN, RPCACCEL_TOKEN, RPCACCEL_CACERT). Raises OSError."""
-    place = os.environ.get("RPCACCEL_ADMIN", "127.0.0.1:8889")
-    base = place if place.startswith("http") else f"http://{place}"
-    token = os.environ.get("RPCACCEL_TOKEN", "").strip()
-    sent = {**HEADERS, "X-Rpcaccel-Request": "cli", **(headers or {})}
-    if token:
-        sent["Authorization"] = f"Bearer {token}"
-    body = None if document is None else json.dumps(document).encode()
-    request = Request(base.rstrip("/") + path, body, sent, method=method)
-    trusted = ssl.create_default_context(cafile=os.environ.get("RPCACCEL_CACERT") or None)
-    with build_opener(ProxyHandler({}), HTTPSHandler(context=trusted)).open(request, timeout=30) as reply:
-        found: bytes = reply.read()
-        return found
-
-
 # -- the gate ----------------------------------------------------------------------------------------------------------
 
 
@@ -205,9 +217,12 @@ def _options(parser: Any) -> None:
 def gate(environment: Environment) -> list[str]:
     """What was not kept, in sentences; empty when all was."""
     total, options = environment.stats.total, environment.parsed_options
-    if not total.num_requests:
-        return ["no call was made", *failed_checks]
     faults = []
+    ended = environment.runner.exceptions.values()
+    others = [f"{one['count']} times a user's task ended with: {recorder.hidden(one['msg'])}" for one in ended]
+    others += [*failed_checks, *workers.lost()]
+    if not total.num_requests:
+        return ["no call was made", *others]
     timed = _timed(environment)
     mean, p99 = timed.avg_response_time, timed.get_response_time_percentile(0.99)
     ratio = hits.ratio(hits.total())
@@ -222,7 +237,7 @@ def gate(environment: Environment) -> list[str]:
         faults.append(f"the hit ratio is {said}, at least {options.gate_hits * 100:g} % is asked for")
     made = {name for name, _ in environment.stats.entries}
     faults += [f"nothing was measured of: {name}" for name in sorted(needed - made)]
-    return faults + failed_checks
+    return faults + others
 
 
 def _timed(environment: Environment) -> StatsEntry:
@@ -236,8 +251,9 @@ def _timed(environment: Environment) -> StatsEntry:
 
 @events.quitting.add_listener
 def _judge(environment: Environment, **_: Any) -> None:
-    if isinstance(environment.runner, WorkerRunner):
+    if workers.is_worker(environment):
         return  # the master judges
+    workers.settle(environment)
     hits.write(environment)
     total, timed = environment.stats.total, _timed(environment)
     log.info(
@@ -254,12 +270,14 @@ def _judge(environment: Environment, **_: Any) -> None:
         log.error("gate: %s", fault)
     if not faults:
         log.info("gate: kept")
-    environment.process_exit_code = 1 if faults else 0
+    written = recorder.write(environment, faults)
+    environment.process_exit_code = 1 if faults or not written else 0
 
 
 @events.report_to_master.add_listener
 def _tell(data: dict[str, Any], **_: Any) -> None:
-    data["rpcaccel_checks"] = list(failed_checks)
+    data["rpcaccel_checks"] = failed_checks[_told[0] :]
+    _told[0] = len(failed_checks)
 
 
 @events.worker_report.add_listener
@@ -274,5 +292,8 @@ def _look_at_the_clock(**_: Any) -> None:
 
 
 @events.test_start.add_listener
-def _begin(**_: Any) -> None:
+def _begin(environment: Environment, **_: Any) -> None:
     failed_checks.clear()
+    _told[0] = 0
+    _share_worlds(environment)
+    recorder.begin(environment)  # what was called to learn is not counted

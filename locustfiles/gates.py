@@ -50,3 +50,10 @@ GATES = (
     ("hits", share, 0.0, "0%", f"Smallest share of answers that the proxy gives by itself: {SHARE}"),
 )
 """Name of each gate, what reads its value, its default as a number and as it is written, and its help."""
+
+
+def written(name: str, value: float) -> str:
+    """A gate as it is told: which way it is kept, and its value with its unit."""
+    if name in ("mean", "p99"):
+        return f"≤ {value:g} ms"
+    return f"{'≥' if name == 'hits' else '≤'} {value * 100:g} %"

@@ -1,6 +1,6 @@
 """Changes the nodes' weights through the admin API while load runs, and asserts that traffic follows.
 
-    RPCACCEL_ADMIN          127.0.0.1:8889     the admin side (RPCACCEL_TOKEN: NAME:PASSWORD, where it asks)
+    RPCACCEL_ADMIN          127.0.0.1:8889     the admin side, as --admin (RPCACCEL_TOKEN: NAME:PASSWORD, where it asks)
     RPCACCEL_NETWORK                           the network; the first one when empty
     RPCACCEL_SHARES_WINDOW  5                  seconds over which shares are counted, for each setting of weights, and
                                                as often again as it takes until there were 50 calls
@@ -18,14 +18,16 @@ import os
 import random
 import re
 import time
+from http.client import HTTPException
 from typing import Any
 
 import gevent
 from locust import constant_throughput, events, task
 from locust.env import Environment
-from locust.runners import WorkerRunner
 
-from common import RpcUser, admin, failed_checks, log
+import admin_side
+import workers
+from common import RpcUser, failed_checks, log
 from rpcaccel.bench.load.workload import LoadCall
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
@@ -35,7 +37,6 @@ FEWEST, PATIENCE = 50, 60.0
 """Calls that shares are told of at the least, and the seconds for which they are waited for."""
 SETTLE = float(os.environ.get("RPCACCEL_SHARES_SETTLE", "2"))
 DEPTH = 16
-_numbers = itertools.count(random.Random().getrandbits(60))
 _CALLS = re.compile(rb"^rpcaccel_node_calls_total\{([^}]*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -45,19 +46,22 @@ class Missing(RpcUser):
 
     wait_time = constant_throughput(RATE)
 
+    def on_start(self) -> None:
+        self.accounts = itertools.count(random.Random().getrandbits(150))  # no other user counts there, in any process
+
     @task
     def miss(self) -> None:
         """A nonce somewhat under the head: every node has it, one that is late, too."""
         block = max(1, self.world.head - DEPTH)
-        self.call(LoadCall("eth_getTransactionCount", b'["0x%040x","0x%x"]' % (next(_numbers), block)))
+        self.call(LoadCall("eth_getTransactionCount", b'["0x%040x","0x%x"]' % (next(self.accounts), block)))
 
 
-def weights(changes: dict[str, int], network: str) -> dict[str, int]:
+def weights(base: str, changes: dict[str, int], network: str) -> dict[str, int]:
     """Set weights; those in force after it. Raises OSError."""
-    settings = json.loads(admin("/api/v1/settings"))
+    settings = json.loads(admin_side.ask(base, "/api/v1/settings"))
     document = {"networks": {network: {"nodes": {name: {"weight": weight} for name, weight in changes.items()}}}}
     etag = f'"{settings["revision"]}"'
-    patched = json.loads(admin("/api/v1/settings", "PATCH", document, {"If-Match": etag}))
+    patched = json.loads(admin_side.ask(base, "/api/v1/settings", "PATCH", document, {"If-Match": etag}))
     return current(patched, network)
 
 
@@ -66,10 +70,10 @@ def current(settings: dict[str, Any], network: str) -> dict[str, int]:
     return {name: int(node["weight"]) for name, node in settings["document"]["networks"][network]["nodes"].items()}
 
 
-def counts(network: str) -> dict[str, float]:
+def counts(base: str, network: str) -> dict[str, float]:
     """Calls that each node has had."""
     found = {}
-    for labels, value in _CALLS.findall(admin("/metrics")):
+    for labels, value in _CALLS.findall(admin_side.ask(base, "/metrics")):
         named = dict(_LABEL.findall(labels.decode()))
         if named["network"] == network:
             found[named["node"]] = float(value)
@@ -86,46 +90,55 @@ def plans(names: list[str]) -> list[dict[str, int]]:
 
 @events.test_start.add_listener
 def _begin(environment: Environment, **_: Any) -> None:
-    if not isinstance(environment.runner, WorkerRunner):
+    if not workers.is_worker(environment):
         environment.changer = gevent.spawn(_guarded, environment)
+
+
+@events.test_stop.add_listener
+def _end(environment: Environment, **_: Any) -> None:
+    changer = getattr(environment, "changer", None)
+    if changer is not None and changer is not gevent.getcurrent() and not changer.ready():
+        changer.kill()  # it puts the weights back
+        failed_checks.append("live weights: the run ended before every setting of weights was tried")
 
 
 def _guarded(environment: Environment) -> None:
     try:
         _change(environment)
-    except (OSError, KeyError, ValueError) as error:
-        failed_checks.append(f"live weights: the admin side did not do as asked: {error!r}")
+    except (OSError, HTTPException, KeyError, ValueError) as error:
+        failed_checks.append(f"live weights: the admin side did not do as asked: {admin_side.reason(error)}")
     finally:
         environment.runner.quit()
 
 
 def _change(environment: Environment) -> None:
-    settings = json.loads(admin("/api/v1/settings"))
+    base = admin_side.address(environment) or f"http://{admin_side.USUAL}"
+    settings = json.loads(admin_side.ask(base, "/api/v1/settings"))
     network = os.environ.get("RPCACCEL_NETWORK") or next(iter(settings["document"]["networks"]))
     before = current(settings, network)
     try:
         for plan in plans(list(before)):
-            _look(environment, network, plan)
+            _look(environment, base, network, plan)
             if failed_checks:
                 return
     finally:
-        weights(before, network)
+        weights(base, before, network)
 
 
-def _look(environment: Environment, network: str, plan: dict[str, int]) -> None:
+def _look(environment: Environment, base: str, network: str, plan: dict[str, int]) -> None:
     began = time.perf_counter()
-    set_to = weights(plan, network)
+    set_to = weights(base, plan, network)
     took = (time.perf_counter() - began) * 1000
     environment.events.request.fire(
         request_type="PATCH", name="weights", response_time=took, response_length=0, exception=None, context={}
     )
     gevent.sleep(SETTLE)
-    first = counts(network)
+    first = counts(base, network)
     until = time.perf_counter() + PATIENCE
     total = 0.0
     while total < FEWEST and time.perf_counter() < until:
         gevent.sleep(WINDOW)
-        passed = {name: count - first.get(name, 0.0) for name, count in counts(network).items()}
+        passed = {name: count - first.get(name, 0.0) for name, count in counts(base, network).items()}
         total = sum(passed.values())
     whole = sum(plan.values())
     if set_to != plan or total < FEWEST:

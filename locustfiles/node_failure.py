@@ -18,10 +18,11 @@ from urllib.request import ProxyHandler, Request, build_opener
 import gevent
 from locust import events
 from locust.env import Environment
-from locust.runners import WorkerRunner
 
+import workers
 from common import failed_checks, log
 from dapp import Dapp
+from rpcaccel.config.secrets import shown_url
 
 __all__ = ["Dapp"]
 NODES = [url.strip() for url in os.environ.get("RPCACCEL_SIMNODES", "").split(",") if url.strip()]
@@ -39,7 +40,7 @@ def turn(url: str, faults: dict[str, float]) -> None:
 
 @events.test_start.add_listener
 def _begin(environment: Environment, **_: Any) -> None:
-    if not isinstance(environment.runner, WorkerRunner):
+    if not workers.is_worker(environment):
         environment.killer = gevent.spawn(_guarded)
 
 
@@ -48,8 +49,16 @@ def _end(environment: Environment, **_: Any) -> None:
     killer = getattr(environment, "killer", None)
     if killer is not None:
         killer.kill()
-        for url in _dead:
+        _revive()
+
+
+def _revive() -> None:
+    for url in _dead:
+        try:
             turn(url, {})
+        except OSError as error:
+            failed_checks.append(f"node failure: {shown_url(url)} was left dead: {error}")
+    _dead.clear()
 
 
 def _guarded() -> None:
@@ -67,8 +76,8 @@ def _kill_in_turn() -> None:
         gevent.sleep(SECONDS)
         _dead.append(url)
         turn(url, {FAULT: 1.0})
-        log.info("node failure: %s is dead (%s)", url, FAULT)
+        log.info("node failure: %s is dead (%s)", shown_url(url), FAULT)
         gevent.sleep(SECONDS)
         turn(url, {})
         _dead.remove(url)
-        log.info("node failure: %s is alive again", url)
+        log.info("node failure: %s is alive again", shown_url(url))

@@ -22,6 +22,8 @@ from locust.env import Environment
 from locust.stats import StatsEntry
 
 import hits
+import recorder
+import workers
 from common import RpcUser, log
 from rpcaccel.bench.load.workload import draw
 
@@ -46,6 +48,7 @@ def ways() -> list[Way]:
 
 
 WAYS = ways()
+recorder.elsewhere.update(f"{way.name} · " for way in WAYS if way.url)
 
 
 class SeedTable(RpcUser):
@@ -67,7 +70,7 @@ class SeedTable(RpcUser):
 
 @events.quitting.add_listener
 def _tell(environment: Environment, **_: Any) -> None:
-    for way in WAYS:
+    for way in () if workers.is_worker(environment) else WAYS:
         total, words = StatsEntry(environment.stats, way.name, "POST"), Counter[str]()
         for (name, _), entry in environment.stats.entries.items():
             if name.startswith(f"{way.name} · "):

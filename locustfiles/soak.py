@@ -1,8 +1,8 @@
 """Hours of the DApps' and the explorers' load: is it as quick, and as small, at the end as it was at the beginning?
 
-The proxy's resident memory is read while it runs on this machine. RPCACCEL_SOAK_GROWTH (default 0.25): how much larger
-it may be at the end than after the first tenth of the time, beyond RPCACCEL_SOAK_CACHE (default 256000000) bytes that
-the cache may have filled meanwhile. Say how long with --run-time.
+The proxy's resident memory is read while it runs on this machine, which is the master's where there are workers.
+RPCACCEL_SOAK_GROWTH (default 0.25): how much larger it may be at the end than after the first tenth of the time, beyond
+RPCACCEL_SOAK_CACHE (default 256000000) bytes that the cache may have filled meanwhile. Say how long with --run-time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import gevent
 from locust import events
 from locust.env import Environment
-from locust.runners import WorkerRunner
 
+import workers
 from common import failed_checks, log
 from dapp import Dapp
 from explorer import Explorer
@@ -40,7 +40,7 @@ _early: list[int] = []
 @events.test_start.add_listener
 def _begin(environment: Environment, **_: Any) -> None:
     _early.clear()
-    if not isinstance(environment.runner, WorkerRunner):
+    if not workers.is_worker(environment):
         environment.soak = gevent.spawn(_look_early, environment)
 
 
@@ -54,7 +54,7 @@ def _look_early(environment: Environment) -> None:
 
 @events.test_stop.add_listener
 def _end(environment: Environment, **_: Any) -> None:
-    if isinstance(environment.runner, WorkerRunner):
+    if workers.is_worker(environment):
         return
     environment.soak.kill()
     late = resident(environment.host)

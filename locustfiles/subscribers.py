@@ -28,10 +28,13 @@ import msgspec
 import websocket
 from locust import constant, events, task
 from locust.env import Environment
+from locust.runners import MasterRunner
 
+import workers
 from common import Failed, RpcUser, failed_checks, log, needed, untimed
 from rpcaccel.bench.load.live_stream import GAP, HeadSequence, LogSequence
 from rpcaccel.bench.load.workload import LoadCall
+from rpcaccel.config.secrets import shown_url
 
 SHIFT = float(os.environ.get("RPCACCEL_SHIFT", "20"))
 NODE = os.environ.get("RPCACCEL_LIVE_NODE", "")
@@ -46,7 +49,7 @@ CHAINS_HEAD, CHAINS_LOGS = "head of the chain", "logs of the chain"
 """Names of the calls that streams are compared with."""
 _told: dict[str, float] = {}
 _seen: Counter[str] = Counter()
-"""What the subscribers of this process were sent."""
+"""What the subscribers of this process were sent; in a master what those of all workers were sent."""
 
 untimed.update(("connect", "closed", "newHeads resumed", "logs resumed", CHAINS_HEAD, CHAINS_LOGS))
 needed.update(("newHeads", CHAINS_LOGS))
@@ -226,11 +229,22 @@ def wrong(what: str) -> None:
         failed_checks.append(said)
 
 
+@events.report_to_master.add_listener
+def _tell_seen(data: dict[str, Any], **_: Any) -> None:
+    data["rpcaccel_seen"] = dict(_seen)
+    _seen.clear()
+
+
+@events.worker_report.add_listener
+def _hear_seen(data: dict[str, Any], **_: Any) -> None:
+    _seen.update(data.get("rpcaccel_seen", {}))
+
+
 @events.test_start.add_listener
 def _begin(environment: Environment, **_: Any) -> None:
     _told.clear()
     _seen.clear()
-    if NODE:
+    if NODE and not isinstance(environment.runner, MasterRunner):  # clocks are compared in the process of a subscriber
         environment.reference = gevent.spawn(_listen_to_the_node)
 
 
@@ -243,7 +257,7 @@ def _listen_to_the_node() -> None:
             for _, result, _ in channel.messages(float("inf")):
                 _first(result["hash"], time.monotonic())
         except (OSError, websocket.WebSocketException, ClosedError, Failed) as error:
-            log.warning("subscribers: %s: %s", NODE, error)
+            log.warning("subscribers: %s: %s", shown_url(NODE), error)
             gevent.sleep(1.0)
 
 
@@ -251,4 +265,5 @@ def _listen_to_the_node() -> None:
 def _end(environment: Environment, **_: Any) -> None:
     if (reference := getattr(environment, "reference", None)) is not None:
         reference.kill()
-    log.info("subscribers: %s", ", ".join(f"{count} {what}" for what, count in _seen.items()) or "none ended")
+    if not workers.is_worker(environment):
+        log.info("subscribers: %s", ", ".join(f"{count} {what}" for what, count in _seen.items()) or "none ended")

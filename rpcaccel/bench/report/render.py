@@ -12,23 +12,28 @@ from rich.console import Console
 from rich.markup import escape as without_markup
 from rich.table import Table as RichTable
 
-from rpcaccel.bench.report.report import Bars, Report, Table
+from rpcaccel.bench.report.report import Bars, Judgement, Report, Table
 from rpcaccel.bench.report.svg import draw
 from rpcaccel.bench.report.terminal_table import show
 from rpcaccel.core.wire.printable import printable
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --faint: #8882; }
+:root { color-scheme: light dark; --line: #8884; --faint: #8882; --good: #1a7f4b; --bad: #c4314b; }
+@media (prefers-color-scheme: dark) { :root { --good: #4cc38a; --bad: #ff7b8a; } }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1, p, li, dd { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child, td:first-child { text-align: left; }
 thead th { background: var(--faint); }
 dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; }
 dt { font-weight: 600; } dd { margin: 0; }
-svg { width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: currentColor; }
+.wide { overflow-x: auto; }
+svg { width: 100%; min-width: 40rem; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: currentColor; }
 svg .grid { stroke: currentColor; opacity: .15; }
 .note, .remark { opacity: .8; }
+.passed, .failed { border-left: .3rem solid; padding: .3rem .8rem; font-weight: 600; }
+.passed { color: var(--good); } .failed { color: var(--bad); }
 """
 
 
@@ -40,6 +45,8 @@ def plain(text: str) -> str:
 def terminal(report: Report, console: Console) -> None:
     """Print the report."""
     console.print(f"[bold]{plain(report.title)}[/bold]", highlight=False)
+    for line in judged(report.judgement) if report.judgement is not None else ():
+        console.print(plain(line), highlight=False)
     for name, value in report.facts.items():
         console.print(f"  {name}: {plain(value)}", highlight=False)
     for table in report.tables:
@@ -75,9 +82,16 @@ def _sparks(plot: Bars) -> Iterator[str]:
         yield f"  {group:>{width}} {'█' * round(40 * (value or 0.0) / top):<40} {said}"
 
 
+def judged(judgement: Judgement) -> list[str]:
+    """A judgement in lines: the word, and each reason."""
+    return ["✔ passed" if judgement.passed else "✘ failed", *(f"- {reason}" for reason in judgement.reasons)]
+
+
 def markdown(report: Report) -> str:
     """The report as Markdown."""
     lines = [f"# {report.title}", ""]
+    if report.judgement is not None:
+        lines += [*judged(report.judgement), ""]
     lines += [f"- {name}: {value}" for name, value in report.facts.items()]
     for table in report.tables:
         lines += ["", f"## {table.title}", "", *markdown_table(table)]
@@ -95,6 +109,8 @@ def markdown_table(table: Table) -> list[str]:
 def as_json(report: Report) -> str:
     """The report as JSON: title, facts, remarks and the figures themselves (seconds, bytes)."""
     document = {"title": report.title, "facts": report.facts, "remarks": report.remarks, **report.data}
+    if report.judgement is not None:
+        document |= {"passed": report.judgement.passed, "reasons": report.judgement.reasons}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
@@ -104,22 +120,34 @@ def html(report: Report) -> str:
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width">',
-        f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1><dl>",
+        f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>",
+        *(_html_judgement(report.judgement) if report.judgement is not None else ()),
+        "<dl>",
         *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items()),
         "</dl>",
         *(f'<p class="remark">⚠ {escape(remark)}</p>' for remark in report.remarks),
-        *(f"<h2>{escape(plot.title)}</h2>{draw(plot)}" for plot in report.plots if plot.groups),
+        *(f'<h2>{escape(plot.title)}</h2><div class="wide">{draw(plot)}</div>' for plot in report.plots if plot.groups),
         *(_html_table(table) for table in report.tables),
         "</body></html>\n",
     ]
     return "".join(parts)
 
 
+def _html_judgement(judgement: Judgement) -> Iterator[str]:
+    if judgement.passed:
+        yield '<p class="passed">✔ passed</p>'
+        return
+    yield '<div class="failed">✘ failed<ul>'
+    yield from (f"<li>{escape(reason)}</li>" for reason in judgement.reasons)
+    yield "</ul></div>"
+
+
 def _html_table(table: Table) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    return f"<h2>{escape(table.title)}</h2><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
+    inside = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<h2>{escape(table.title)}</h2><div class="wide">{inside}</div>{note}'
 
 
 FORMS: dict[str, Callable[[Report], str]] = {".md": markdown, ".json": as_json, ".html": html}

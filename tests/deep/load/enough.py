@@ -1,5 +1,5 @@
-"""Given to Locust beside a swarm: ends the run when RPCACCEL_ENOUGH calls were made, by each kind of user some, however
-long a machine takes."""
+"""Given to Locust beside a swarm: ends the run when RPCACCEL_ENOUGH calls were made, by each kind of user some, and
+RPCACCEL_ENOUGH_FAILED of them failed, and RPCACCEL_ENOUGH_LOGS logs were told of, however long a machine takes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 ENOUGH = int(os.environ.get("RPCACCEL_ENOUGH", "40"))
+LOGS = int(os.environ.get("RPCACCEL_ENOUGH_LOGS", "0"))
+FAILED = int(os.environ.get("RPCACCEL_ENOUGH_FAILED", "0"))
 
 
 @events.test_start.add_listener
@@ -22,7 +24,13 @@ def _begin(environment: Environment, **_: Any) -> None:
 
 def _end_in_time(environment: Environment) -> None:
     """The swarm `soak` must have looked at the memory before it is ended."""
-    while environment.stats.total.num_requests < ENOUGH or not _all_called(environment):
+    stats = environment.stats
+    while (
+        stats.total.num_requests < ENOUGH
+        or stats.total.num_failures < FAILED
+        or stats.get("logs", "WS").num_requests < LOGS
+        or not _all_called(environment)
+    ):
         gevent.sleep(0.05)
     if (soak := getattr(environment, "soak", None)) is not None:
         soak.join()

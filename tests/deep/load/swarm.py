@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
-from tests.support.services import ROOT, Process, Program, wait_until
+from tests.support.services import ROOT, Process, Program, free_port, wait_until
 
 NODES = 3
 USUAL = ("--headless", "--only-summary", "-u", "6", "-r", "100", "-t", "4s")
 ENOUGH = Path(__file__).with_name("enough.py")
+BLOCK_TIME = "1s"
 LONGEST = 300.0
 """Seconds after which a swarm hangs: it takes a few on a machine that does nothing else."""
 UNSHAKEN = {
@@ -91,6 +92,19 @@ class Lab:
             swarms = {name: started.enter_context(self.swarm(name, *USUAL, *arguments, env=env)) for name in names}
             return {name: (process.wait(LONGEST), process.output) for name, process in swarms.items()}
 
+    def requests(self) -> int:
+        """HTTP requests that the proxy has counted so far."""
+        with build_opener(ProxyHandler({})).open(f"{self.admin}/metrics", timeout=10.0) as reply:
+            found = re.search(r"^rpcaccel_requests_total (\S+)$", reply.read().decode(), re.MULTILINE)
+        assert found is not None
+        return int(float(found[1]))
+
+
+def forked(processes: int = 2) -> tuple[str, ...]:
+    """Options for a master with workers that are forked from it."""
+    port = str(free_port())
+    return "--processes", str(processes), "--master-bind-port", port, "--master-port", port
+
 
 def _send(url: str, document: dict[str, Any]) -> None:
     headers = {"Content-Type": "application/json", "X-Rpcaccel-Request": "cli"}
@@ -102,11 +116,9 @@ def _send(url: str, document: dict[str, Any]) -> None:
 @contextmanager
 def running(folder: Path) -> Iterator[Lab]:
     """The lab, started and ended."""
+    chain = ("--seed", "5", "--latency", "1ms", "--block-time", BLOCK_TIME)
     with ExitStack() as started:
-        programs = [
-            started.enter_context(Program("simnode", "--seed", "5", "--latency", "1ms", cwd=folder, measured=False))
-            for _ in range(NODES)
-        ]
+        programs = [started.enter_context(Program("simnode", *chain, cwd=folder, measured=False)) for _ in range(NODES)]
         nodes = [program.wait_for(r"at (http://[^,\s]+)")[1] for program in programs]
         named = [f"{url},id=node-{number},weight=1" for number, url in enumerate(nodes)]
         listening = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")

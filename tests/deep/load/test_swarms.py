@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from tests.deep.load.swarm import LONGEST, Lab, running
-from tests.support.services import ROOT, free_port, wait_until
+from tests.deep.load.swarm import LONGEST, USUAL, Lab, forked, running
+from tests.support.services import ROOT, Process, free_port, wait_until
 
 SHORT = {
     "RPCACCEL_RATE": "10",
@@ -28,7 +30,7 @@ SHORT = {
     "RPCACCEL_FAULT_SECONDS": "0.4",
 }
 """The swarms' own settings, so that each is over in two seconds or so."""
-LOOSE = ("--gate-mean", "1000", "--gate-p99", "5000")
+LOOSE = ("--gate-mean", "10s", "--gate-p99", "60s")
 """On a machine that runs a whole suite, what is proven is that calls are answered, not how fast."""
 COUNTED = {**SHORT, "RPCACCEL_ENOUGH": "40"}
 """For swarms that are ended by their calls, however long these take."""
@@ -36,6 +38,8 @@ WEIGHED = {**SHORT, "RPCACCEL_RATE": "20"}
 """For the swarm that looks at shares: they are told of fifty calls at the least."""
 FREE = ("baseline", "dapp", "explorer", "seed_table", "soak", "spike")
 """Swarms that only call."""
+SHARED = {"admin_side", "common", "gates", "hits", "recorder", "workers"}
+"""What is no swarm by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +56,7 @@ def lab(_lab: Lab) -> Lab:
 
 def test_every_swarm_is_tried_here() -> None:
     files = {path.stem for path in (ROOT / "locustfiles").glob("*.py")}
-    assert files - {"common", "gates", "hits"} == {*FREE, "live_weights", "node_failure", "subscribers"}
+    assert files - SHARED == {*FREE, "live_weights", "node_failure", "subscribers"}
 
 
 def test_gates_are_kept_by_nodes_that_are_well(lab: Lab) -> None:
@@ -60,6 +64,17 @@ def test_gates_are_kept_by_nodes_that_are_well(lab: Lab) -> None:
         assert code == 0, f"{name}: {said}"
         assert "gate: kept" in said
         assert re.search(r"rpcaccel.load: [1-9]\d* calls, .* 0 failed, hit ratio \d", said), f"{name}: {said}"
+
+
+def test_several_processes_make_the_calls_of_all_swarms_and_their_master_one_report(lab: Lab, tmp_path: Path) -> None:
+    file = tmp_path / "run.html"
+    env = {**COUNTED, "RPCACCEL_ENOUGH": "120"}
+    code, said = lab.run(FREE, *LOOSE, *forked(), "--report", str(file), "-t", "10s", env=env)
+    assert code == 0, said
+    assert len(re.findall(r"rpcaccel.load: (?:warm: [1-9]\d* calls|gate: kept|report: )", said)) == 3
+    page = file.read_text(encoding="utf-8")
+    for part in ("✔ passed", "in 2 worker processes", "<td>baseline · eth_call</td>", "The proxy: nodes", "<svg"):
+        assert part in page, f"{part}: {said}"
 
 
 def test_the_studys_table_has_every_way_and_only_one_opens_a_connection_for_each_call(lab: Lab) -> None:
@@ -114,8 +129,9 @@ def test_a_host_where_nothing_answers_is_said_once_and_misses_the_gate(lab: Lab)
 
 
 def test_weights_are_followed_while_load_runs(lab: Lab) -> None:
-    code, said = lab.run("live_weights", *LOOSE, "-u", "10", "-t", "5m", env=WEIGHED)
+    code, said = lab.run("live_weights", *LOOSE, *forked(), "-u", "10", "-t", "5m", env=WEIGHED)
     assert code == 0, said
+    assert "hit ratio 0.0 %" in said  # no worker asks what another one asked
     assert len(re.findall(r"live weights: node-0 [\d.]+% of ", said)) == 4
 
 
@@ -126,72 +142,126 @@ def test_weights_that_are_not_followed_miss_the_gate(lab: Lab) -> None:
 
 
 def test_no_call_fails_while_nodes_are_killed_and_revived(lab: Lab) -> None:
-    env = {**SHORT, "RPCACCEL_SIMNODES": ",".join(lab.nodes[:2])}
-    code, said = lab.run("node_failure", *LOOSE, "-t", "15s", env=env)
+    """Two processes call, and their master alone kills: each node is dead while the other one is alive."""
+    env = {**COUNTED, "RPCACCEL_SIMNODES": ",".join(lab.nodes[:2]), "RPCACCEL_ENOUGH": "240"}
+    code, said = lab.run("node_failure", *LOOSE, *forked(), "-t", "60s", env=env)
     assert code == 0, said
-    assert said.count("is dead (reset)") >= 2
-    assert "is alive again" in said
+    turns = [f"{lab.nodes[number]} is {state}" for number in (0, 1) for state in ("dead (reset)", "alive again")]
+    assert re.findall(r"node failure: (.+)", said)[:3] == turns[:3]
 
 
 def test_calls_fail_when_the_last_node_is_killed(lab: Lab) -> None:
     lab.turn(0, 1, faults={"reset": 1.0})
-    env = {**SHORT, "RPCACCEL_SIMNODES": lab.nodes[2], "RPCACCEL_FAULT_SECONDS": "1"}
-    code, said = lab.run("node_failure", *LOOSE, "-t", "15s", env=env)
+    env = {**COUNTED, "RPCACCEL_SIMNODES": lab.nodes[2], "RPCACCEL_FAULT_SECONDS": "1", "RPCACCEL_ENOUGH_FAILED": "2"}
+    code, said = lab.run("node_failure", *LOOSE, "-t", "60s", env=env)
     assert (code, "% of calls failed" in said) == (1, True), said
 
 
 def test_subscribers_are_told_every_block_while_nodes_die_and_push_wrongly_or_not_at_all(lab: Lab) -> None:
-    """Beside them the calls of the swarm that kills nodes, so that both are tried at once."""
+    """Beside them the calls of the swarm that kills nodes, so that both are tried at once, in two processes."""
     lab.turn(0, push_faults={"duplicate": 0.2, "disorder": 0.2, "drop": 0.2, "cut": 0.1})
     lab.turn(1, silent=True)
     lab.turn(2, websocket="off")
-    env = {**SHORT, "RPCACCEL_SHIFT": "5", "RPCACCEL_SIMNODES": ",".join(lab.nodes[:2])}
-    code, said = lab.run(("subscribers", "node_failure"), *LOOSE, "-u", "20", "-t", "25s", env=env)
+    env = {**SHORT, "RPCACCEL_SHIFT": "3", "RPCACCEL_SIMNODES": ",".join(lab.nodes[:2])}
+    code, said = lab.run(("subscribers", "node_failure"), *LOOSE, *forked(), "-u", "20", "-t", "14s", env=env)
     assert code == 0, said
     assert "gate: kept" in said
     assert said.count("is dead (reset)") >= 2
+    assert len(re.findall(r"subscribers: [1-9]\d* blocks", said)) == 1
 
 
-def test_subscribers_of_a_node_that_loses_notifications_miss_the_gate(lab: Lab) -> None:
-    lab.turn(0, push_faults={"drop": 0.5})
-    code, said = lab.run("subscribers", *LOOSE, "-t", "20s", host=lab.nodes[0], env={**SHORT, "RPCACCEL_SHIFT": "60"})
+@pytest.fixture(scope="module")
+def direct(_lab: Lab) -> dict[str, tuple[int, str]]:
+    """Subscribers to a node that loses notifications, to one that is silent, and to one whose calls are slow: at once,
+    since each takes as long as its blocks do."""
+    _lab.well()
+    _lab.turn(0, push_faults={"drop": 0.5})
+    _lab.turn(1, silent=True)
+    runs = {
+        "losing": (*LOOSE, "-t", "60s"),
+        "silent": (*LOOSE, "-t", "4s"),
+        "slow": ("--gate-mean", "900", "--gate-p99", "900", *forked(), "-t", "60s"),
+    }
+    until = {
+        "losing": {"RPCACCEL_ENOUGH": "1", "RPCACCEL_ENOUGH_FAILED": "1"},
+        "silent": {},
+        "slow": {"RPCACCEL_ENOUGH": "1", "RPCACCEL_ENOUGH_LOGS": "18"},  # three for each subscriber
+    }
+    env = {**SHORT, "RPCACCEL_SHIFT": "60"}
+    with ExitStack() as started:
+        swarms = {
+            name: started.enter_context(
+                _lab.swarm("subscribers", *USUAL, *options, host=_lab.nodes[number], env=env | until[name])
+            )
+            for number, (name, options) in enumerate(runs.items())
+        }
+        swarms["slow"].wait_for("All users spawned|Spawning is complete", LONGEST)
+        _lab.turn(2, latency="1s")
+        return {name: (process.wait(LONGEST), process.output) for name, process in swarms.items()}
+
+
+def test_subscribers_of_a_node_that_loses_notifications_miss_the_gate(direct: dict[str, tuple[int, str]]) -> None:
+    code, said = direct["losing"]
     assert (code, "gate: subscribers: newHeads: gap" in said) == (1, True), said
 
 
-def test_subscribers_of_a_silent_node_miss_the_gate_however_short_the_run(lab: Lab) -> None:
-    lab.turn(0, silent=True)
-    code, said = lab.run("subscribers", *LOOSE, "-t", "4s", host=lab.nodes[0], env={**SHORT, "RPCACCEL_SHIFT": "60"})
+def test_subscribers_of_a_silent_node_miss_the_gate_however_short_the_run(direct: dict[str, tuple[int, str]]) -> None:
+    code, said = direct["silent"]
     assert code == 1, said
     assert "gate: nothing was measured of: newHeads" in said
     assert "gate: nothing was measured of: logs of the chain" in said
 
 
-def test_only_live_notifications_are_gated_for_time(lab: Lab) -> None:
-    """Calls take longer than the gate of time allows, and notifications do not, even where the machine pauses."""
-    lab.turn(latency="1s")
-    env = {**SHORT, "RPCACCEL_SHIFT": "60"}
-    code, said = lab.run(
-        "subscribers", "--gate-mean", "900", "--gate-p99", "900", "-t", "24s", host=lab.nodes[0], env=env
-    )
+def test_only_live_notifications_are_gated_for_time(direct: dict[str, tuple[int, str]]) -> None:
+    """Calls take longer than the gate of time allows, and notifications do not, even where the machine pauses. Users of
+    workers make them when they are told to stop, so the master has to wait for what they see."""
+    code, said = direct["slow"]
     assert code == 0, said
 
 
-def test_workers_tell_their_master_where_answers_came_from(lab: Lab, tmp_path: Path) -> None:
+@contextmanager
+def led(lab: Lab, *arguments: str, env: Mapping[str, str]) -> Iterator[tuple[Process, list[Process]]]:
+    """A master and two workers, as on three machines."""
     port = str(free_port())
-    master = ("--master", "--master-bind-port", port, "--expect-workers", "1", "--csv", str(tmp_path / "run"))
+    master = ("--master", "--master-bind-port", port, "--expect-workers", "2", "--expect-workers-max-wait", "120")
     usual = ("--headless", "--only-summary", *LOOSE, "-u", "6", "-r", "100", "-t", "5m")
-    env = {**SHORT, "RPCACCEL_RATE": "40", "RPCACCEL_ENOUGH": "300"}
-    with (
-        lab.swarm("dapp", *master, *usual, env=env) as leading,
-        lab.swarm("dapp", "--worker", "--master-port", port, env=env) as worker,
-    ):
-        assert leading.wait(LONGEST) == 0, leading.output
-        worker.wait(LONGEST)
+    with ExitStack() as started:
+        leading = started.enter_context(lab.swarm("dapp", *master, *usual, *arguments, env=env))
+        workers = [
+            started.enter_context(lab.swarm("dapp", "--worker", "--master-port", port, env=env)) for _ in range(2)
+        ]
+        yield leading, workers
+
+
+def test_a_master_judges_and_reports_all_that_its_workers_saw(lab: Lab, tmp_path: Path) -> None:
+    env = {**COUNTED, "RPCACCEL_RATE": "40", "RPCACCEL_ENOUGH": "300"}
+    files = ("--csv", str(tmp_path / "run"), "--report", str(tmp_path / "run.json"))
+    before = lab.requests()
+    with led(lab, "--gate-hits", "99.9%", *files, env=env) as (leading, workers):
+        assert leading.wait(LONGEST) == 1, leading.output
+        assert [worker.wait(LONGEST) for worker in workers] == [0, 0]
+    after = lab.requests()
     with (tmp_path / "run_hits.csv").open(encoding="utf-8") as file:
         rows = {row["name"]: row for row in csv.DictReader(file)}
     assert float(rows["eth_chainId"]["hit_ratio"]) == 1.0
     assert 0 < float(rows["Aggregated"]["hit_ratio"]) < 1
     assert "batch" in rows
+    told = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    swarm, proxy = told["swarm"], told["proxy"]
+    assert (told["passed"], len(told["reasons"]), swarm["workers"]) == (False, 1, 2)
+    assert 0 <= proxy["requests"] - swarm["sent"]["calls"] <= swarm["users"] == 6  # under way when users were stopped
+    assert 0 < after - before - proxy["requests"] < 12  # those by which the master learnt of the chain
+    assert sum(node["calls"] for node in proxy["nodes"]) > 0
+    assert f"{swarm['total']['hits']:.4f}" == rows["Aggregated"]["hit_ratio"]
+
+
+def test_a_worker_that_is_killed_misses_the_gate(lab: Lab) -> None:
+    with led(lab, env={**COUNTED, "RPCACCEL_ENOUGH": "100"}) as (leading, workers):
+        leading.wait_for("All users spawned|Spawning is complete", LONGEST)
+        workers[0].signal(signal.SIGKILL)
+        assert leading.wait(LONGEST) == 1, leading.output
+    (missed,) = re.findall(r"gate: (.+)", leading.output)
+    assert re.fullmatch(r"worker [01] on \S+ was lost, and with it what it saw after its last report", missed)
 
 
 def test_the_page_of_locust_shows_hit_ratios(lab: Lab) -> None:

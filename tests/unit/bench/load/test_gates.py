@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from locustfiles.gates import GATES, milliseconds, share
+from locustfiles.gates import GATES, milliseconds, share, written
 
 
 @pytest.mark.parametrize(("text", "found"), [("250ms", 250), ("1.5s", 1500), ("2m", 120_000), ("200", 200), ("1", 1)])
@@ -32,6 +32,11 @@ def test_what_is_no_share_is_said_with_what_was_expected(text: str) -> None:
 
 
 def test_each_default_is_what_its_help_says() -> None:
-    for _, read, default, written, text in GATES:
-        assert read(written) == pytest.approx(default)
+    for _, read, default, spelt, text in GATES:
+        assert read(spelt) == pytest.approx(default)
         assert "such as" in text
+
+
+def test_a_gate_is_told_with_its_sign_and_unit() -> None:
+    told = {name: written(name, default) for name, _, default, *_ in GATES}
+    assert told == {"mean": "≤ 200 ms", "p99": "≤ 2000 ms", "errors": "≤ 0.1 %", "hits": "≥ 0 %"}
