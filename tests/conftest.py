@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 from tests.support import properties, services
+from tests.support.nesting import DEFAULT_LIMIT
 from tests.support.services import Anvil, Program, RedisServer
 
 properties.prepare()
@@ -28,7 +29,7 @@ sys.dont_write_bytecode = False
 def _recursion_as_in_the_program() -> None:
     """A library that only tests use lifts Python's recursion limit at import; how deep a text may nest must be tested
     under the limit that the program has."""
-    sys.setrecursionlimit(1000)
+    sys.setrecursionlimit(DEFAULT_LIMIT)
 
 
 @pytest.fixture(autouse=True)

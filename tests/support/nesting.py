@@ -3,16 +3,26 @@ some thousands on 3.13, and as many as the stack holds since 3.14 (40,000 in 8 M
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 import pytest
 
+DEFAULT_LIMIT = 1_000
+"""Python's own limit of recursion, which tests run with (tests/conftest.py)."""
+
 
 def reads(levels: int) -> bool:
-    """Does msgspec read a text of so many levels here?"""
+    """Does msgspec read a text of so many levels here, with Python's own limit of recursion? A library of another test
+    may have raised that limit while tests are collected."""
+    raised = sys.getrecursionlimit()
+    sys.setrecursionlimit(DEFAULT_LIMIT)
     try:
         msgspec.json.decode(b"[" * levels + b"]" * levels)
     except RecursionError:
         return False
+    finally:
+        sys.setrecursionlimit(raised)
     return True
 
 
