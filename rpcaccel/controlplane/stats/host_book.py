@@ -42,6 +42,8 @@ MOST_NAMED = 3
 """Hosts in one trouble that have a sentence each, and hosts or versions that a sentence names."""
 SUBJECT = "hosts"
 """The subject of notices about hosts."""
+MOST_NETWORKS = 1000
+"""Networks whose heads are compared, those of this host first: documents of 200 hosts may name 80,000."""
 _REMEMBERED = 256
 """Numbers that a front remembers, the newest."""
 
@@ -163,7 +165,7 @@ class HostBook:
         """Since when more than one version is heard."""
 
     def __repr__(self) -> str:
-        return f"<HostBook {self.run}: {len(self._known)} hosts>"
+        return f"<HostBook {self.run}: {len(self._known)} hosts, {len(self._fronts)} networks>"
 
     @property
     def every(self) -> float:
@@ -183,12 +185,14 @@ class HostBook:
         self._lost, self._unreadable = "", met.dropped
         self._take(met.entries, now)
         heard = [one for one in self._known.values() if not one.report.draining and not self._is_old(one, now)]
-        for name in {network for one in heard for network in one.report.heads}:
-            heads = [one.report.heads[name] for one in heard if name in one.report.heads]
-            self._fronts.setdefault(name, Front()).move(now, reached_by_half(heads))
-        gone = self._fronts.keys() - {network for one in heard for network in one.report.heads}
-        for name in gone:
-            del self._fronts[name]
+        heads: dict[str, list[int]] = {}
+        for one in heard:
+            for network, head in one.report.heads.items():
+                if network in heads or len(heads) < MOST_NETWORKS:
+                    heads.setdefault(network, []).append(head)
+        self._fronts = {network: self._fronts.get(network) or Front() for network in heads}
+        for network, reached in heads.items():
+            self._fronts[network].move(now, reached_by_half(reached))
         mine = self._known[self.run].report.revision if self.run in self._known else 0
         self._settings.move(now, max(mine, reached_by_half([one.report.revision for one in heard])))
         versions = Counter(one.report.version for one in heard)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rpcaccel.controlplane.alerts.alert_book import alert_id
 from rpcaccel.controlplane.stats.host_book import (
     AT_ONCE,
+    MOST_NETWORKS,
     ROUND,
     Front,
     HostBook,
@@ -295,6 +296,17 @@ def test_hosts_of_very_many_versions_make_no_long_sentence_and_stay_one_alert() 
     group.tell("b", version="1.0.0")
     (after,) = group.round(2).book.notices(group.now)
     assert (len(before.text) < 400, alert_id(before)) == (True, alert_id(after))
+
+
+def test_documents_that_name_very_many_networks_cost_no_more_than_a_bound_and_hide_no_own_network() -> None:
+    group = Group("b", "c").round()
+    for number in range(100):
+        heads = {f"{number}-{one}": one for one in range(100)}
+        group.foreign.append(HostEntry(f"x{number}", 0.0, encoded(HostReport(name="x", heads=heads))))
+    group.round(2).advance("a", "c", blocks=9)
+    group.round(10)
+    assert repr(group.book) == f"<HostBook a: 103 hosts, {MOST_NETWORKS} networks>"
+    assert group.of("b")["why"] == f"its head of {NETWORK} is 9 blocks behind that of the others"
 
 
 def test_while_redis_is_away_no_other_host_is_judged_and_ages_grow() -> None:
