@@ -106,7 +106,7 @@ def silence(
         raise typer.BadParameter("--for: expected 1s to 30d")
     asked = {"what": what, "seconds": seconds, "reason": reason}
     found = admin_client.ask(admin, "POST", f"{ALERTS}/silences", json.dumps(asked))
-    made = next(one for one in found["silences"] if one["what"] == what)
+    made = next(one for one in found["silences"] if one["what"] == printable(what))
     if as_json:
         admin_client.show_json(made)
         return 0
@@ -128,10 +128,12 @@ def unsilence(
     rpcaccel alerts unsilence all
     """
     silences = admin_client.ask(admin, "GET", ALERTS)["silences"]
-    meant = [one for one in silences if what in (one["what"], one["id"])]
+    meant = [one for one in silences if printable(what) in (one["what"], one["id"])]
     if not meant:
         there = ", ".join(one["what"] for one in silences)
-        raise admin_client.RemoteError(f"no silence is about {what}; {f'there is: {there}' if there else 'none is'}")
+        raise admin_client.RemoteError(
+            f"no silence is about {printable(what)}; {f'there is: {there}' if there else 'none is'}"
+        )
     found = admin_client.ask(admin, "DELETE", f"{ALERTS}/silences/{quote(meant[0]['id'], safe='')}")
     if as_json:
         admin_client.show_json(found["silences"])

@@ -16,6 +16,7 @@ from random import Random
 from typing import Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from rpcaccel.config.alert_settings import AlertsSettings, WebhookSettings
 from rpcaccel.config.model import Settings
@@ -202,9 +203,15 @@ class Alerting:
                 receiver.delivery.done(message, Delivered("again", "a bug; the log has it"), self._clock(), self._rng)
 
     async def _send(self, receiver: Receiver, message: AlertMessage) -> None:
-        body = body_of(message, receiver.settings.format, self._teller())
-        outcome = await self._post(receiver.settings, body)
-        receiver.delivery.done(message, outcome, self._clock(), self._rng)
+        settings = receiver.settings
+        body = body_of(message, settings.format, self._teller())
+        outcome = await self._post(settings, body)
+        if outcome.end != "ok" and receiver.settings != settings:
+            # They were changed meanwhile, perhaps since they were wrong: what they led to says nothing of the new ones.
+            receiver.delivery.done(message, replace(outcome, end="again"), self._clock(), self._rng)
+            receiver.delivery.retry(self._clock())
+        else:
+            receiver.delivery.done(message, outcome, self._clock(), self._rng)
         self._log(receiver)
 
     async def _post(self, webhook: WebhookSettings, body: bytes) -> Delivered:

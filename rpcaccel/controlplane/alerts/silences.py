@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rpcaccel.controlplane.settings.state_file import write_whole
 from rpcaccel.core.wire.json_text import UNREADABLE
@@ -23,6 +24,9 @@ VERSION = 1
 EVERYTHING = "all"
 """Stands for all alerts."""
 
+Unix = Annotated[float, Meta(ge=0, le=1e11)]
+"""Seconds since 1970, up to the year 5138: a time that Python and browsers can write as a date."""
+
 
 class AlertSilence(Struct, frozen=True, kw_only=True):
     """One silence. Times are seconds since 1970."""
@@ -30,10 +34,10 @@ class AlertSilence(Struct, frozen=True, kw_only=True):
     id: str
     what: str
     """The subject or the id of alerts, or a network, which stands for its nodes as well; "all" for everything."""
-    until: float
+    until: Unix
     by: str
     reason: str = ""
-    at: float
+    at: Unix
 
     def covers(self, alert_id: str, subject: str) -> bool:
         """Is it about this alert?"""

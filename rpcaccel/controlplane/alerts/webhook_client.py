@@ -15,7 +15,7 @@ from yarl import URL
 
 import rpcaccel
 from rpcaccel.config.alert_settings import WebhookSettings
-from rpcaccel.config.secrets import shown_url
+from rpcaccel.config.secrets import Secret, shown_url
 from rpcaccel.controlplane.alerts.delivery import Delivered, End
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.redaction import Secrecy
@@ -24,6 +24,8 @@ LONGEST_ANSWER = 2000
 """Bytes of an answer that are read."""
 LONGEST_SAID = 200
 """Characters of it that are shown."""
+SHORTEST_PART = 4
+"""Characters of the shortest part of a URL that is hidden in it; a shorter one (v3, api) is no key."""
 _AGAIN = frozenset({408, 425, 429})
 """HTTP statuses below 500 that are worth another try."""
 
@@ -67,7 +69,7 @@ class WebhookClient:
             ) as reply:
                 status, wait = reply.status, _retry_after(reply.headers.get("Retry-After", ""))
                 where = reply.headers.get("Location", "")
-                said = _shown(await _beginning(reply), Secrecy(url, webhook.headers))
+                said = _shown(await _beginning(reply), _secrecy(url, webhook))
         except TimeoutError:
             why = f"no answer within {webhook.timeout:g} s"
         except (aiohttp.InvalidURL, ValueError):
@@ -84,7 +86,7 @@ def _judged(status: int, location: str) -> tuple[End, str]:
     if 200 <= status < 300:
         return "ok", ""
     if 300 <= status < 400:
-        where = f" (to {shown_url(location)})" if "://" in location else ""
+        where = f" (to {_cut(shown_url(location))})" if "://" in location else ""
         return "refused", f"HTTP {status}: redirects are not followed{where}"
     if status in _AGAIN or status >= 500:
         return "again", f"HTTP {status}"
@@ -104,9 +106,21 @@ async def _beginning(reply: aiohttp.ClientResponse) -> bytes:
 
 def _shown(body: bytes, secrecy: Secrecy) -> str:
     """The words of a receiver in one line: nothing of the webhook's own key, which it may echo."""
-    text = secrecy.text(" ".join(body.decode("utf-8", "replace").split()))
-    text = printable(text)
+    text = " ".join(body.decode("utf-8", "replace").split())
+    broken_off = "…" if len(body) >= LONGEST_ANSWER else ""
+    return _cut(printable(secrecy.text(f"{text}{broken_off}")))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_SAID else f"{text[: LONGEST_SAID - 1]}…"
+
+
+def _secrecy(url: URL, webhook: WebhookSettings) -> Secrecy:
+    """Hides every part of the path and of the query. In a node's address only what looks like a key is hidden; the key
+    of a webhook may be a word, such as the name of a topic or of a room."""
+    found = {*url.parts, *url.raw_parts, *url.query.values()}
+    parts = [part for part in found if len(part) >= SHORTEST_PART and part.isprintable()]
+    return Secrecy(url, {**webhook.headers, **{f"part {number}": Secret(part) for number, part in enumerate(parts)}})
 
 
 def _retry_after(text: str) -> float:
@@ -116,7 +130,7 @@ def _retry_after(text: str) -> float:
         return float(text)
     try:
         when = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(UTC)).total_seconds())

@@ -39,7 +39,11 @@ LASTING = 30.0
 UPGRADING = 3600.0
 """Seconds in which hosts may run different versions before that calls for attention."""
 MOST_NAMED = 3
-"""Hosts that a sentence names."""
+"""Hosts in one trouble that have a sentence each, and hosts or versions that a sentence names."""
+SUBJECT = "hosts"
+"""The subject of notices about hosts."""
+MOST_NETWORKS = 1000
+"""Networks whose heads are compared, those of this host first: documents of 200 hosts may name 80,000."""
 _REMEMBERED = 256
 """Numbers that a front remembers, the newest."""
 
@@ -161,7 +165,7 @@ class HostBook:
         """Since when more than one version is heard."""
 
     def __repr__(self) -> str:
-        return f"<HostBook {self.run}: {len(self._known)} hosts>"
+        return f"<HostBook {self.run}: {len(self._known)} hosts, {len(self._fronts)} networks>"
 
     @property
     def every(self) -> float:
@@ -181,12 +185,14 @@ class HostBook:
         self._lost, self._unreadable = "", met.dropped
         self._take(met.entries, now)
         heard = [one for one in self._known.values() if not one.report.draining and not self._is_old(one, now)]
-        for name in {network for one in heard for network in one.report.heads}:
-            heads = [one.report.heads[name] for one in heard if name in one.report.heads]
-            self._fronts.setdefault(name, Front()).move(now, reached_by_half(heads))
-        gone = self._fronts.keys() - {network for one in heard for network in one.report.heads}
-        for name in gone:
-            del self._fronts[name]
+        heads: dict[str, list[int]] = {}
+        for one in heard:
+            for network, head in one.report.heads.items():
+                if network in heads or len(heads) < MOST_NETWORKS:
+                    heads.setdefault(network, []).append(head)
+        self._fronts = {network: self._fronts.get(network) or Front() for network in heads}
+        for network, reached in heads.items():
+            self._fronts[network].move(now, reached_by_half(reached))
         mine = self._known[self.run].report.revision if self.run in self._known else 0
         self._settings.move(now, max(mine, reached_by_half([one.report.revision for one in heard])))
         versions = Counter(one.report.version for one in heard)
@@ -306,21 +312,29 @@ class HostBook:
 
     def notices(self, now: float) -> list[Notice]:
         """What lasts and should be looked at. Hosts that drain, or that run another version for a while, are none."""
-        found = []
-        for run, one in sorted(self._known.items(), key=lambda item: item[1].report.name):
-            silent = one.state == "silent" and now - one.at > LASTING
-            if silent or (
-                one.state == "behind" and now - one.since > LASTING and not (run == self.run and one.report.refusal)
-            ):
-                found.append((one.state, run, one))
-        told = [Notice("warn", "hosts", text) for text in _sentences(found, self.run)]
+        told: list[Notice] = []
+        for state, what in (("silent", "are not heard"), ("behind", "are behind")):
+            # Who came into the state first stays first, so that the sentence about a host stays when others follow.
+            these = sorted((one.since, one.report.name, run) for run, one in self._known.items()
+                           if one.state == state and self._calls_for_attention(run, one, now))  # fmt: skip
+            for _, name, run in these[:MOST_NAMED]:
+                who = "this host" if run == self.run else f"host {name}"
+                told.append(Notice("warn", SUBJECT, f"{who}: {self._known[run].why}", f"{state} {name}"))
+            if more := [name for _, name, _ in these[MOST_NAMED:]]:
+                text = f"{len(more)} more {'host' if len(more) == 1 else 'hosts'} {what}: {_listed(more)}"
+                told.append(Notice("warn", SUBJECT, text, f"more {state}"))
         if self._several_since is not None and now - self._several_since > UPGRADING:
             versions = sorted({one.report.version for one in self._known.values() if one.state != "silent"})
             hours = (now - self._several_since) / 3600
-            told.append(
-                Notice("warn", "hosts", f"hosts run different versions for {hours:.0f} h: {', '.join(versions)}")
-            )
+            text = f"hosts run different versions for {hours:.0f} h: {_listed(versions)}"
+            told.append(Notice("warn", SUBJECT, text, "versions"))
         return told
+
+    def _calls_for_attention(self, run: str, one: _Known, now: float) -> bool:
+        """Has its state lasted? What this host refuses is said elsewhere."""
+        if one.state == "silent":
+            return now - one.at > LASTING
+        return now - one.since > LASTING and not (run == self.run and one.report.refusal)
 
 
 def reached_by_half(numbers: Sequence[int]) -> int:
@@ -347,14 +361,6 @@ def _alone(report: HostReport) -> tuple[HostState, str]:
     return ("draining", "it finishes what it has and takes no new calls") if report.draining else ("well", "")
 
 
-def _sentences(found: Sequence[tuple[str, str, _Known]], here: str) -> Iterable[str]:
-    """A sentence for each kind of trouble, however many hosts have it; the state of a single host is told in full."""
-    for state, what in (("silent", "are not heard"), ("behind", "are behind")):
-        these = [(run, one) for kind, run, one in found if kind == state]
-        if len(these) == 1:
-            run, one = these[0]
-            yield f"{'this host' if run == here else f'host {one.report.name}'}: {one.why}"
-        elif these:
-            names = [one.report.name for _, one in these[:MOST_NAMED]]
-            more = f" and {len(these) - MOST_NAMED} more" if len(these) > MOST_NAMED else ""
-            yield f"{len(these)} hosts {what}: {', '.join(names)}{more}"
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(names[:MOST_NAMED])}{more}"

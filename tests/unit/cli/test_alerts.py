@@ -60,6 +60,12 @@ async def test_a_silence_is_begun_seen_and_ended(ask: Ask) -> None:
     assert "no silence is about harmony-s0; none is" in (await ask("alerts", "unsilence", "harmony-s0")).err
 
 
+async def test_what_cannot_be_printed_is_silenced_and_unsilenced_all_the_same(ask: Ask) -> None:
+    said = await ask("alerts", "silence", "a\tb", "--for", "2h")
+    assert (said.code, "\na\\tb is silenced until " in f"\n{said.out}") == (0, True)
+    assert "a\\tb is not silenced any more\n" in (await ask("alerts", "unsilence", "a\tb")).out
+
+
 @pytest.mark.parametrize("duration", ["soon", "0s", "31d", "-1"])
 async def test_a_duration_that_is_none_is_said(ask: Ask, duration: str) -> None:
     said = await ask("alerts", "silence", "all", f"--for={duration}")

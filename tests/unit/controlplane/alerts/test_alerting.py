@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pytest
@@ -35,10 +35,15 @@ class Posted:
         self.bodies: list[tuple[str, Any]] = []
         self.outcome = Delivered("ok", status=200)
         self.closed = False
+        self.answers = asyncio.Event()
+        """Set while messages are answered at once."""
+        self.answers.set()
 
     async def post(self, webhook: WebhookSettings, body: bytes) -> Delivered:
         self.bodies.append((webhook.url.host, orjson.loads(body)))
-        return self.outcome
+        outcome = self.outcome
+        await self.answers.wait()
+        return outcome
 
     async def close(self) -> None:
         self.closed = True
@@ -156,6 +161,21 @@ async def test_a_refused_webhook_is_tried_again_once_its_settings_have_changed(
     assert len(posted.bodies) == 1
     posted.outcome = Delivered("ok")
     alerting.adopt(settings(ops={**OPS, "headers": {"Authorization": "Bearer x"}}))
+    await look(alerting, clock, NODE, after=1)
+    assert posted.told() == [[("harmony-s0/a", "firing")]] * 2
+
+
+@pytest.mark.parametrize("end", ["refused", "again"])
+async def test_a_failure_under_settings_that_have_changed_meanwhile_does_not_put_off_the_next_try(
+    make: Callable[..., Alerting], clock: ManualClock, posted: Posted, end: Literal["refused", "again"]
+) -> None:
+    posted.outcome, posted.answers = Delivered(end, "HTTP 401: it does not take the message", 401), asyncio.Event()
+    alerting = make(ops=OPS)
+    await look(alerting, clock, NODE)
+    assert len(posted.bodies) == 1
+    alerting.adopt(settings(ops={**OPS, "headers": {"Authorization": "Bearer x"}}))
+    posted.answers.set()
+    posted.outcome = Delivered("ok")
     await look(alerting, clock, NODE, after=1)
     assert posted.told() == [[("harmony-s0/a", "firing")]] * 2
 

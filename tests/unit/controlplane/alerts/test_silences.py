@@ -49,6 +49,7 @@ def test_the_file_gives_back_what_was_saved_and_only_its_owner_reads_it(tmp_path
         (b'{"version":2,"silences":[]}', "version 2"),
         (b"x" * (1 << 20) + b"x", "damaged"),
         (b"\xff", "damaged"),
+        (b'{"version":1,"silences":[{"id":"a","what":"all","until":1e300,"by":"ann","at":1}]}', "damaged"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, content: bytes, why: str) -> None:

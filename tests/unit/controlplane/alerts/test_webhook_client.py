@@ -14,7 +14,7 @@ from aiohttp import web
 
 from rpcaccel.config.alert_settings import WebhookSettings
 from rpcaccel.controlplane.alerts.delivery import Delivered
-from rpcaccel.controlplane.alerts.webhook_client import WebhookClient
+from rpcaccel.controlplane.alerts.webhook_client import LONGEST_ANSWER, WebhookClient
 from tests.support.webhook_receiver import WebhookReceiver, receiving_webhooks
 
 
@@ -73,7 +73,10 @@ async def test_the_receiver_may_ask_to_be_left_alone(
     assert outcome.retry_after == pytest.approx(100, abs=30)
 
 
-@pytest.mark.parametrize("nonsense", ["soon", "-5", "9" * 40, "Mon, 99 Foo"])
+@pytest.mark.parametrize(
+    "nonsense",
+    ["soon", "-5", "9" * 40, "Mon, 99 Foo", f"Mon, 01 Jan {'9' * 20} 00:00:00 GMT", f"1 Jan 2024 00:00:00 +{'9' * 30}"],
+)
 async def test_a_retry_after_that_nobody_can_read_is_none(
     client: WebhookClient, receiver: WebhookReceiver, nonsense: str
 ) -> None:
@@ -149,6 +152,43 @@ async def test_a_receiver_that_echoes_the_key_in_its_path_does_not_give_it_away(
     assert outcome.said == "no hook at *** for ***"
     assert "S3cret" not in repr(outcome)
     assert "S3cret" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "address", ["mysecrettopic", "hook/1234567", "in?room=mysecretroom", "in/mysecrettopic?a=b%0Acdef"]
+)
+async def test_a_key_that_looks_like_a_word_or_a_number_is_not_given_away_either(
+    client: WebhookClient, receiver: WebhookReceiver, address: str
+) -> None:
+    async def echoes(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"parts": request.path.split("/"), "room": request.query.get("room")})
+
+    receiver.answer = echoes
+    url = f"{receiver.url.rpartition('/')[0]}/{address}"
+    said = (await client.post(webhook(url), b"{}")).said
+    assert "***" in said
+    assert not any(key in said for key in ("mysecret", "1234567"))
+
+
+async def test_a_key_at_which_the_reading_of_an_answer_ends_is_not_given_away_by_half(
+    client: WebhookClient, receiver: WebhookReceiver
+) -> None:
+    async def echoes(_request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text=f"{' ' * (LONGEST_ANSWER - 10)}t0ps3cret-t0ken")
+
+    receiver.answer = echoes
+    outcome = await client.post(webhook(receiver.url, headers={"X-Token": "t0ps3cret-t0ken"}), b"{}")
+    assert outcome.said == "***…"
+
+
+async def test_an_endless_host_in_a_redirect_makes_no_endless_sentence(
+    client: WebhookClient, receiver: WebhookReceiver
+) -> None:
+    async def elsewhere(_request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": f"https://{'a' * 7000}.example/"})
+
+    receiver.answer = elsewhere
+    assert len((await client.post(webhook(receiver.url), b"{}")).why) < 300
 
 
 async def test_no_connection_is_said_in_words_without_the_url(client: WebhookClient) -> None:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpcaccel.controlplane.alerts.alert_book import alert_id
 from rpcaccel.controlplane.stats.host_book import (
     AT_ONCE,
+    MOST_NETWORKS,
     ROUND,
     Front,
     HostBook,
@@ -258,11 +260,53 @@ def test_a_host_that_drains_counts_in_no_majority() -> None:
     assert group.round(20).states()["a"] == "well"
 
 
-def test_many_hosts_in_one_trouble_are_one_sentence() -> None:
-    group = Group("b", "c", "d", "e", "f").round(10)
-    group.mute = {"b", "c", "d", "e"}
-    group.round(20)
-    assert group.notices == ["4 hosts are not heard: b, c, d and 1 more"]
+def test_of_many_hosts_in_one_trouble_the_first_have_a_sentence_each_and_the_others_one() -> None:
+    group = Group(*"bcdefgh").round(10)
+    for name in "fedcbgh":
+        group.mute.add(name)
+        group.round(2)
+    *each, others = group.round(20).notices
+    assert [text.partition(":")[0] for text in each] == ["host f", "host e", "host d"]
+    assert others == "4 more hosts are not heard: c, b, g and 1 more"
+
+
+def test_what_is_said_of_a_host_is_one_alert_whatever_befalls_others_and_however_its_sentence_changes() -> None:
+    group = Group("b", "c", "d").round(10)
+    group.mute = {"b"}
+    (first,) = map(alert_id, group.round(17).book.notices(group.now))
+    group.mute = {"b", "c"}
+    assert first in map(alert_id, group.round(17).book.notices(group.now)), "it is not over when another one dies"
+
+    group = Group("b", "c", "d").round(10)
+    group.round(1, "a", "c", "d")
+    (one,) = group.round(25).book.notices(group.now)
+    (several,) = group.round(15, "a", "c", "d").book.notices(group.now)
+    group.tell("b", purges_late=60.0)
+    (more,) = group.round().book.notices(group.now)
+    assert ("1 block behind" in one.text, "16 blocks" in several.text, "no purges" in more.text) == (True, True, True)
+    assert alert_id(one) == alert_id(several) == alert_id(more)
+
+
+def test_hosts_of_very_many_versions_make_no_long_sentence_and_stay_one_alert() -> None:
+    group = Group(*"bcdefgh")
+    for name in "bcdefgh":
+        group.tell(name, version=f"{name}" * 100)
+    group.round(int(3700 / ROUND))
+    (before,) = group.book.notices(group.now)
+    group.tell("b", version="1.0.0")
+    (after,) = group.round(2).book.notices(group.now)
+    assert (len(before.text) < 400, alert_id(before)) == (True, alert_id(after))
+
+
+def test_documents_that_name_very_many_networks_cost_no_more_than_a_bound_and_hide_no_own_network() -> None:
+    group = Group("b", "c").round()
+    for number in range(100):
+        heads = {f"{number}-{one}": one for one in range(100)}
+        group.foreign.append(HostEntry(f"x{number}", 0.0, encoded(HostReport(name="x", heads=heads))))
+    group.round(2).advance("a", "c", blocks=9)
+    group.round(10)
+    assert repr(group.book) == f"<HostBook a: 103 hosts, {MOST_NETWORKS} networks>"
+    assert group.of("b")["why"] == f"its head of {NETWORK} is 9 blocks behind that of the others"
 
 
 def test_while_redis_is_away_no_other_host_is_judged_and_ages_grow() -> None:
