@@ -216,10 +216,11 @@ class Supervisor:
             last_first.push_async_callback(self._probers.stop)
             last_first.push_async_callback(self._quotas.stop)
             last_first.push_async_callback(self._exchange.leave)
+            # Workers answer calls while they linger, so what other hosts purge and change meanwhile is for them too.
+            last_first.push_async_callback(self._hosts.stop)
             last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout, self.settings.drain_linger)
             last_first.push_async_callback(self._watchdog.stop)
             last_first.push_async_callback(self._auto_weights.stop)
-            last_first.push_async_callback(self._hosts.stop)
             last_first.push_async_callback(self.disagreements.stop)
             if self._renewing is not None:
                 self._renewing.cancel()
