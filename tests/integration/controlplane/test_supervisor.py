@@ -267,7 +267,7 @@ async def test_a_start_purges_the_disk_of_what_other_hosts_purged_meanwhile(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-async def test_a_host_that_lingers_hears_the_purges_of_other_hosts(
+async def test_a_host_that_lingers_hears_the_purges_of_other_hosts_and_renews_nothing(
     nodes: list[SimNode], redis_server: RedisServer, workers: int
 ) -> None:
     settings = settings_for(nodes, **ANY, workers=workers, redis={"url": redis_server.url}, drain_linger=60)
@@ -289,6 +289,12 @@ async def test_a_host_that_lingers_hears_the_purges_of_other_hosts(
         await comes(lambda: kept() > 0)
         stopping = asyncio.create_task(running.stop())
         await refused(info)
+        with structlog.testing.capture_logs() as logged:
+            running.hang_up()
+            await comes(lambda: bool(logged))
+        assert [line["event"] for line in logged] == [
+            "the program ends: the config file is not read again, and no worker is renewed"
+        ]
         board = Board(settings.redis)
         await board.open()
         await board.say(msgspec.json.encode(Word("another", b'{"all":true}')))
