@@ -113,7 +113,7 @@ class Supervisor:
         self._admin: Admin | None = None
         self._logging: LogSettings | None = None
         self._renewing: asyncio.Task[None] | None = None
-        self._to_renew = False
+        self._to_renew = self._ending = False
         self._hosts = Hosts(self.ledger, self.links, self.events)
         self._began = time.monotonic()
         self._exchange = HostExchange(
@@ -207,6 +207,7 @@ class Supervisor:
     async def stop(self) -> None:
         """Drain the workers within the drain timeout, then end everything else. A step that fails keeps no other from
         being done; its error is raised at the end."""
+        self._ending = True
         self._exchange.drain()
         async with contextlib.AsyncExitStack() as last_first:
             last_first.push_async_callback(self._history_keeper.stop)
@@ -216,10 +217,11 @@ class Supervisor:
             last_first.push_async_callback(self._probers.stop)
             last_first.push_async_callback(self._quotas.stop)
             last_first.push_async_callback(self._exchange.leave)
+            # Workers answer calls while they linger, so what other hosts purge and change meanwhile is for them too.
+            last_first.push_async_callback(self._hosts.stop)
             last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout, self.settings.drain_linger)
             last_first.push_async_callback(self._watchdog.stop)
             last_first.push_async_callback(self._auto_weights.stop)
-            last_first.push_async_callback(self._hosts.stop)
             last_first.push_async_callback(self.disagreements.stop)
             if self._renewing is not None:
                 self._renewing.cancel()
@@ -227,7 +229,10 @@ class Supervisor:
 
     def hang_up(self) -> None:
         """Handle SIGHUP: read the config file again and renew every worker without losing a call. A refused file
-        changes nothing and renews no worker."""
+        changes nothing and renews no worker. Once the program ends, there is nothing to renew."""
+        if self._ending:
+            log.info("the program ends: the config file is not read again, and no worker is renewed")
+            return
         self._to_renew = True
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew_as_asked(), name="renew")

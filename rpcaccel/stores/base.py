@@ -166,9 +166,9 @@ class Store(Protocol):
         A store that is not shared, or cannot be reached, grants every lease.
         """
 
-    async def wait(self, key: bytes, within: float) -> Entry | None:
+    async def wait(self, key: bytes, within: float, accepts: Callable[[Entry], bool]) -> Entry | None:
         """The entry that the holder of the lease puts; None if it gives up, dies, or needs more than `within`
-        seconds."""
+        seconds. An entry that `accepts` does not accept was there before, and is not what the holder puts."""
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
         """Report the tokens that clients spent here; return those that they spent elsewhere since the last exchange.
@@ -230,7 +230,7 @@ class NoStore:
         """Grant the lease."""
         return NoLease()
 
-    async def wait(self, key: bytes, within: float) -> Entry | None:
+    async def wait(self, key: bytes, within: float, accepts: Callable[[Entry], bool]) -> Entry | None:
         """Return None."""
         return None
 

@@ -129,7 +129,8 @@ class Quotas:
         self._elsewhere: dict[Key, Brought] = {}
         """By quota, the use by other hosts, as they told it last."""
         self._file: QuotaFile | None = None
-        self._saved: tuple[Brought, ...] = ()
+        self._saved: tuple[Brought, ...] | None = ()
+        """What the file says; None while it has uses and does not name this host."""
         self._every = every
         self._ending = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -152,7 +153,8 @@ class Quotas:
         except DamagedError as error:
             self.note = f"{file.path} {error}: the use of quotas was counted from zero at this start"
             log.error("the use of quotas is counted from zero", file=str(file.path), reason=str(error))  # noqa: TRY400
-        self._saved = self._sums([])
+        else:
+            self._saved = self._sums([]) if host or not uses else None
 
     def start(self) -> None:
         """Gather, tell and keep from now on."""
@@ -219,6 +221,8 @@ class Quotas:
             return
         if not self._opened:
             self._opened = True
+            # Under another name after a restart, what was used before it would count twice.
+            await self.save()
             await hosts.open()
         uses: dict[Key, list[QuotaUse]] = {key: [] for key in self._limited()}
         for _, report in self._reports():

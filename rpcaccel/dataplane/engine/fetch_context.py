@@ -94,7 +94,7 @@ class FetchContext:
         self.clock = clock
         self.sends = ReadYourWrites(store, clock, on_hint)
         self.flights = Flights()
-        self.leasing = Leasing(store, memory, clock)
+        self.leasing = Leasing(store)
         self.broadcasts = Broadcasts()
         self._rng = rng
         self._on_hint = on_hint

@@ -12,21 +12,24 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.stores.base import Lease, Store
 
 
 class Leasing:
     """The leases of one worker."""
 
-    def __init__(self, store: Store, memory: MemoryTier, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._memory = memory
-        self._clock = clock
         self._releasing: set[asyncio.Task[None]] = set()
 
     async def claim(
-        self, key: bytes, look: Callable[[], Awaitable[Entry | None]], patience: float, *, within: float
+        self,
+        key: bytes,
+        accepts: Callable[[Entry], bool],
+        look: Callable[[], Awaitable[Entry | None]],
+        patience: float,
+        *,
+        within: float,
     ) -> Lease | Entry | None:
         """Claim the lease of `key`.
 
@@ -34,17 +37,15 @@ class Leasing:
         put, which `look` finds under any key of the call; or None when the holder put nothing in time.
 
         Args:
+            accepts: decides whether an entry answers the call.
             patience: seconds that the lease lives, and that its holder is waited for at the most.
             within: seconds that the call has left; half of them are kept for asking a node.
         """
         lease = await self._store.lease(key, patience)
         if lease is not None:
             return lease
-        entry = await self._store.wait(key, min(patience, within / 2))
-        if entry is None:
-            return await look()
-        self._memory.put(key, entry, self._clock())
-        return entry
+        entry = await self._store.wait(key, min(patience, within / 2), accepts)
+        return await look() if entry is None else entry
 
     def release(self, lease: Lease) -> None:
         """Give a lease back in the background. That waits until the answer is written, which callers need not."""

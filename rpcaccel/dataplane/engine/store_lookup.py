@@ -155,7 +155,9 @@ class StoreLookup:
         shared, plan = self._shared, self._plan
         try:
             left = self._ends - shared.clock()
-            claimed = await shared.leasing.claim(plan.shared_keys[0], self._look_again, claim.patience, within=left)
+            claimed = await shared.leasing.claim(
+                plan.shared_keys[0], self._takes, self._look_again, claim.patience, within=left
+            )
         except Exception as error:
             self._failed(error)
             return
@@ -164,6 +166,11 @@ class StoreLookup:
             self._done(claimed, None)
         else:
             self._done(None, claimed)
+
+    def _takes(self, entry: Entry) -> bool:
+        """Decide whether what stands under the key of the lease answers the call, as of any other entry."""
+        doubted = self._shared.sends.doubts(self._network, self._plan, entry.result)
+        return not doubted and self._accepts(self._plan.shared_keys[0], entry)
 
     async def _look_again(self) -> Entry | None:
         """What Redis has of the call now."""

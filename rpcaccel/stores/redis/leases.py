@@ -172,17 +172,21 @@ class Leases:
         self.granted += 1
         return RedisLease(self, key, name, until)
 
-    async def wait(self, key: bytes, within: float) -> Entry | None:
-        """The entry that the holder puts; None when the lease ends without one, or after `within` seconds."""
+    async def wait(self, key: bytes, within: float, accepts: Callable[[Entry], bool]) -> Entry | None:
+        """The entry that the holder puts; None when the lease ends without one, or after `within` seconds. While the
+        entry there is one that `accepts` does not accept, the wait goes on."""
         self.waits += 1
         until = time.monotonic() + within
         pause, longest = FIRST_LOOK, min(LONGEST_LOOK, max(FIRST_LOOK, within / LOOKS))
+        refused: bytes | None = None
         while True:
             value, holder = self._fresh.ask(self._value_prefix + key), self._fresh.ask(self._prefix + key)
             if value is None or holder is None:
                 return None
             found, held = await asyncio.gather(value, holder)
-            entry = self._opened(found) if found is not None else None
+            entry = self._opened(found) if found is not None and found != refused else None
+            if entry is not None and not accepts(entry):
+                entry, refused = None, found
             if entry is not None or held is None or time.monotonic() + pause >= until:
                 return entry
             await asyncio.sleep(pause)

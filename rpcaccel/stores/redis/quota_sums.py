@@ -56,18 +56,21 @@ class QuotaSums:
         commands: list[tuple[Any, ...]] = []
         for one in own:
             name = self._name(one)
-            commands += [
-                ("HSET", name, self._host, f"{one.used!r} {one.since!r}"),
-                ("EXPIREAT", name, int(one.renews) + KEPT),
-                ("HGETALL", name),
-            ]
+            if one.used:  # a host without a state file has a new name, and would have a new field, at each start
+                commands += [
+                    ("HSET", name, self._host, f"{one.used!r} {one.since!r}"),
+                    ("EXPIREAT", name, int(one.renews) + KEPT),
+                ]
+            commands.append(("HGETALL", name))
         try:
             async with asyncio.timeout(self._timeout):
                 replies = await server.together(commands)
         except Exception as error:  # whatever the client raises means that there is no answer
             server.failed(error)
             return []
-        return [found for one, said in zip(own, replies[2::3], strict=True) if (found := self._others(one, said))]
+        server.succeeded()
+        told = [said for command, said in zip(commands, replies, strict=True) if command[0] == "HGETALL"]
+        return [found for one, said in zip(own, told, strict=True) if (found := self._others(one, said))]
 
     def _others(self, own: Brought, said: Any) -> Brought | None:
         """What the other hosts used, from the fields of the hash."""

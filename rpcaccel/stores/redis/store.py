@@ -149,9 +149,9 @@ class RedisStore:
         """Take the lease of `key` for `ttl` seconds; None when another process holds it."""
         return await self._leases.take(key, ttl)
 
-    async def wait(self, key: bytes, within: float) -> Entry | None:
-        """The entry that the holder of the lease puts within `within` seconds, or None."""
-        return await self._leases.wait(key, within)
+    async def wait(self, key: bytes, within: float, accepts: Callable[[Entry], bool]) -> Entry | None:
+        """The accepted entry that the holder of the lease puts within `within` seconds, or None."""
+        return await self._leases.wait(key, within, accepts)
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
         """The tokens that clients spent elsewhere since the last exchange; None when Redis did not answer in time."""

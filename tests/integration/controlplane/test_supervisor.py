@@ -49,6 +49,19 @@ async def block_number(info: RunningInfo) -> int:
         return int((await reply.json())["result"])
 
 
+async def refused(info: RunningInfo) -> None:
+    """Wait until new connections are refused."""
+    host, port = info.listen.rsplit(":", 1)
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(host, int(port))
+            except OSError:
+                return
+            writer.close()
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_first_calls_find_heads_that_were_asked_for(nodes: list[SimNode], workers: int) -> None:
     running = Supervisor(settings_for(nodes, **ANY, workers=workers))
@@ -251,6 +264,44 @@ async def test_a_start_purges_the_disk_of_what_other_hosts_purged_meanwhile(
         await disk_comes_to(lambda tier: tier.purged == 1)
     finally:
         await running.stop()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_host_that_lingers_hears_the_purges_of_other_hosts_and_renews_nothing(
+    nodes: list[SimNode], redis_server: RedisServer, workers: int
+) -> None:
+    settings = settings_for(nodes, **ANY, workers=workers, redis={"url": redis_server.url}, drain_linger=60)
+    running = Supervisor(settings)
+    info = await running.start()
+
+    async def comes(what: Callable[[], bool]) -> None:
+        async with asyncio.timeout(15):
+            while not what():
+                await asyncio.sleep(0.01)
+
+    def kept() -> int:
+        return sum(tier.entries for tier in running.overview.frame().snapshot.tiers if tier.name == "memory")
+
+    body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBlockByNumber", "params": [3, {}]}
+    async with aiohttp.ClientSession() as http:
+        async with http.post(f"http://{info.listen}/", json=body) as reply:
+            assert "result" in await reply.json()
+        await comes(lambda: kept() > 0)
+        stopping = asyncio.create_task(running.stop())
+        await refused(info)
+        with structlog.testing.capture_logs() as logged:
+            running.hang_up()
+            await comes(lambda: bool(logged))
+        assert [line["event"] for line in logged] == [
+            "the program ends: the config file is not read again, and no worker is renewed"
+        ]
+        board = Board(settings.redis)
+        await board.open()
+        await board.say(msgspec.json.encode(Word("another", b'{"all":true}')))
+        await board.close()
+        await comes(lambda: kept() == 0)
+        assert not stopping.done()
+    await stopping  # the last connection is closed
 
 
 async def test_a_redis_that_is_not_reached_is_named_at_the_start_with_the_reason(nodes: list[SimNode]) -> None:

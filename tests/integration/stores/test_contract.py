@@ -17,7 +17,7 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.stores.base import Store
 from tests.support.services import ROOT, RedisServer
 from tests.support.stores.disk import in_folder
-from tests.support.stores.settings import Settings, Url, an_entry
+from tests.support.stores.settings import Settings, Url, an_entry, every
 from tests.support.waiting import until
 
 SERVED = {"": "nothing", "redis": "redis", "unix": "redis"}
@@ -136,7 +136,7 @@ async def test_somebody_always_gets_the_lease(store: Store) -> None:
 
 
 async def test_waiting_for_what_nobody_fetches_ends(store: Store) -> None:
-    assert await store.wait(b"s0:logs:1", 5.0) is None
+    assert await store.wait(b"s0:logs:1", 5.0, every) is None
 
 
 async def test_a_store_closes_twice(store: Store) -> None:

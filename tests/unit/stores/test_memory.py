@@ -6,7 +6,7 @@ from math import inf
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.stores.base import NoStore, PurgeResult
-from tests.support.stores.settings import an_entry
+from tests.support.stores.settings import an_entry, every
 
 
 async def test_nothing_put_is_ever_got() -> None:
@@ -14,7 +14,7 @@ async def test_nothing_put_is_ever_got() -> None:
     await store.start()
     store.put(b"s0:call:1", an_entry(), inf)
     assert await store.get(b"s0:call:1") is None
-    assert await store.wait(b"s0:call:1", 10.0) is None
+    assert await store.wait(b"s0:call:1", 10.0, every) is None
     assert await store.purge(Selection()) == PurgeResult(0)
     assert store.stats().up
     await store.close()

@@ -9,7 +9,7 @@ import pytest
 from rpcaccel.stores.redis.store import RedisStore
 from tests.integration.stores.conftest import Opener
 from tests.support.services import RedisServer
-from tests.support.stores.settings import an_entry
+from tests.support.stores.settings import an_entry, every
 from tests.support.waiting import until
 
 KEY = b"s0:getLogs:1"
@@ -27,7 +27,7 @@ async def test_one_holder_fetches_and_the_others_get_what_it_puts(store: RedisSt
     lease = await store.lease(KEY, 5.0)
     assert lease is not None
     assert await other.lease(KEY, 5.0) is None
-    waiting = asyncio.create_task(other.wait(KEY, 5.0))
+    waiting = asyncio.create_task(other.wait(KEY, 5.0, every))
     store.put(KEY, an_entry(b"[1]"), 60.0)
     await lease.release()
     entry = await waiting
@@ -49,7 +49,7 @@ async def test_a_lease_is_released_only_after_the_value_is_there(store: RedisSto
 async def test_when_the_holder_gives_up_the_others_fetch_themselves(store: RedisStore, other: RedisStore) -> None:
     lease = await store.lease(KEY, 5.0)
     assert lease is not None
-    waiting = asyncio.create_task(other.wait(KEY, LONG))
+    waiting = asyncio.create_task(other.wait(KEY, LONG, every))
     await asyncio.sleep(0.02)
     await lease.release()
     async with asyncio.timeout(LONG / 2):
@@ -60,13 +60,13 @@ async def test_when_the_holder_gives_up_the_others_fetch_themselves(store: Redis
 async def test_when_the_holder_dies_its_lease_ends_by_itself(store: RedisStore, other: RedisStore) -> None:
     assert await store.lease(KEY, 0.1) is not None
     async with asyncio.timeout(LONG / 2):
-        assert await other.wait(KEY, LONG) is None
+        assert await other.wait(KEY, LONG, every) is None
 
 
 async def test_nobody_waits_longer_than_it_said(store: RedisStore, other: RedisStore) -> None:
     assert await store.lease(KEY, LONG) is not None
     async with asyncio.timeout(LONG / 2):
-        assert await other.wait(KEY, 0.1) is None
+        assert await other.wait(KEY, 0.1, every) is None
 
 
 async def test_a_lease_that_ended_by_itself_cannot_end_the_next_holders(store: RedisStore, other: RedisStore) -> None:
@@ -87,7 +87,7 @@ async def test_without_redis_everybody_gets_the_lease_at_once(open_store: Opener
         assert lease is not None
         await lease.release()
     assert not store.stats().up
-    assert await store.wait(KEY, 5.0) is None
+    assert await store.wait(KEY, 5.0, every) is None
 
 
 async def test_a_frozen_redis_grants_within_the_deadline_and_keeps_no_lease_behind(

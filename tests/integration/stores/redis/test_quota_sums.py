@@ -44,6 +44,14 @@ async def test_another_window_has_another_count_and_each_expires(redis_server: R
         await sums.close()
 
 
+async def test_hosts_that_used_nothing_leave_nothing_behind_however_often_one_starts(redis_server: RedisServer) -> None:
+    for name in ("one", "two", "three"):
+        sums = await host(redis_server, name)
+        assert [use.used for use in await sums.exchange([replace(DAY, used=0.0)])] == [0]
+        await sums.close()
+    assert redis_server.reply("KEYS", "*quota*").split() == []
+
+
 async def test_without_an_answer_nothing_is_known(new_redis: Callable[..., RedisServer]) -> None:
     server = new_redis()
     sums = await host(server, "one")

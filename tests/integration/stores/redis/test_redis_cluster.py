@@ -16,7 +16,7 @@ from rpcaccel.stores.redis.store import RedisStore
 from rpcaccel.stores.redis.topology import Cluster
 from tests.integration.stores.conftest import Opener
 from tests.support.services import RedisServer
-from tests.support.stores.settings import Settings, an_entry
+from tests.support.stores.settings import Settings, an_entry, every
 from tests.support.stores.topologies import SLOTS, cluster, hurry_cluster
 from tests.support.waiting import until
 
@@ -48,7 +48,7 @@ async def leases_work(mine: RedisStore, theirs: RedisStore) -> None:
     lease = await mine.lease(key(1), 5.0)
     assert lease is not None
     assert await theirs.lease(key(1), 5.0) is None
-    waiting = asyncio.create_task(theirs.wait(key(1), 5.0))
+    waiting = asyncio.create_task(theirs.wait(key(1), 5.0, every))
     mine.put(key(1), an_entry(b"1"), 60.0)
     assert await waiting is not None
     await lease.release()

@@ -378,6 +378,25 @@ async def test_hosts_are_left_alone_where_no_node_has_a_quota_and_when_no_redis_
     assert not other.connected
 
 
+async def test_a_count_that_was_kept_without_a_name_gets_one_before_other_hosts_hear_of_it(tmp_path: Path) -> None:
+    file = QuotaFile(tmp_path / "quota.json")
+    file.save([Brought(network="n", node="a", window="day", used=9, since=NOON, renews=MIDNIGHT)])  # as before 0.2
+    named: list[str] = []
+
+    class Hearing(Neighbour):
+        async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
+            named.append(file.load()[1])
+            return await super().exchange(own)
+
+    for _ in range(2):
+        world = World(file)
+        await world.quotas.share_by(Hearing())
+        await world.quotas.exchange()
+        assert world.used == 9
+    assert named[0]
+    assert named == [named[0]] * 2
+
+
 async def test_a_host_keeps_its_name_over_a_restart(tmp_path: Path) -> None:
     file = QuotaFile(tmp_path / "quota.json")
     for _ in range(2):
