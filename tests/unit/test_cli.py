@@ -112,7 +112,7 @@ def broken(error: BaseException) -> None:
 
 
 @pytest.fixture
-def broken_command() -> list[BaseException]:
+def broken_command() -> Iterator[list[BaseException]]:
     """A command of the test's own that raises what is put into the list."""
     raised: list[BaseException] = []
 
@@ -120,7 +120,8 @@ def broken_command() -> list[BaseException]:
     def command() -> None:
         broken(raised[0])
 
-    return raised
+    yield raised
+    main.app.registered_commands.pop()
 
 
 def test_a_bug_is_one_line_without_what_it_quotes(

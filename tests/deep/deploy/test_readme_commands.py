@@ -121,7 +121,7 @@ def address(process: Process) -> str:
 
 def test_the_commands_for_a_checkout_serve_and_the_call_is_answered(checkout: Path, nodes: list[str]) -> None:
     said("make .venv/bin/python", checkout)  # the first step of `make run`, so that pip finds there what it needs
-    fill(checkout / ".venv", "hatchling", *needed("hatchling"))
+    fill(checkout / ".venv", "hatch-fancy-pypi-readme", *needed("hatch-fancy-pypi-readme"))
     for command in of_kind("make"):
         if command.startswith("make test"):
             # What it would run are the tests that are running. A dry run enters this recipe, since it calls make.
