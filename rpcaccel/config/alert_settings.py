@@ -52,35 +52,37 @@ class WebhookSettings(Section):
     """One receiver of alerts."""
 
     url: WebhookUrl = Field(
-        description="http:// or https:// address that alerts are posted to; shown without path.",
+        description="Alerts are posted to this http:// or https:// address. It is shown without its path.",
         examples=["https://hooks.example/services/${OPS_WEBHOOK:-T000/B000/KEY}"],
     )
     format: Literal["json", "slack"] = Field(
         default="json",
-        description='"json": the documented form; "slack": what Slack, Mattermost and Discord\'s /slack take.',
+        description='"json" is the form that docs/alerts.md describes, "slack" the one that Slack, Mattermost and '
+        "Discord's /slack take.",
     )
     least: Literal["warn", "bad"] = Field(
-        default="warn", description='Least severe level that is told: "warn" tells everything, "bad" what is red.'
+        default="warn",
+        description='"warn" means that everything is told, "bad" that only what is red on the page is told.',
     )
     networks: Networks = Field(
         default=(),
         max_length=1000,
-        description="Networks whose alerts are told, with those about no network; all when empty.",
+        description="Alerts about these networks are told, and those about no network. If empty, all are told.",
         examples=[["harmony-s0"]],
     )
     headers: dict[HeaderName, HeaderText] = Field(
         default={},
         max_length=20,
-        description="Headers sent with each message, as a token; values are never shown.",
+        description="These headers, a token for instance, are sent with each message. Their values are never shown.",
         examples=[{"Authorization": "Bearer ${OPS_TOKEN:-no-token}"}],
     )
     repeat: Annotated[Duration, AfterValidator(_repeat)] = Field(
         default=14_400.0,
         le=2_592_000,
-        description="Seconds after which an alert that lasts is told again, at least 60; 0: never.",
+        description="An alert that lasts is told again after this long, which is 60 s at least. 0 means never.",
     )
-    resolved: bool = Field(default=True, description="Whether the end of an alert is told.")
-    timeout: Duration = Field(default=10.0, ge=0.1, le=60, description="Seconds one try may take.")
+    resolved: bool = Field(default=True, description="If true, the end of an alert is told as well.")
+    timeout: Duration = Field(default=10.0, ge=0.1, le=60, description="One try may take this long.")
 
 
 class AlertsSettings(Section):
@@ -89,18 +91,19 @@ class AlertsSettings(Section):
     after: Duration = Field(
         default=30.0,
         le=86_400,
-        description="Seconds that something must need attention before it is told, and be over before its end is told.",
+        description="Something must need attention for this long before it is told, and be over for as long before "
+        "its end is told.",
     )
     page: Annotated[str, AfterValidator(_page)] = Field(
         default="",
-        description="Address under which people open the page, for links in messages; empty: no links.",
+        description="People open the page at this address, to which messages link. If empty, messages have no links.",
         examples=["https://rpc.example/"],
     )
     host: Annotated[str, AfterValidator(_host)] = Field(
         default="",
-        description="Name of this host in messages; the machine's own when empty.",
+        description="The name of this host in messages. If empty, it is the machine's own.",
         examples=["edge-1"],
     )
     webhooks: dict[Annotated[str, Field(pattern=NAME)], WebhookSettings] = Field(
-        default={}, max_length=MOST_WEBHOOKS, description="Receivers of alerts, by name; 10 at the most."
+        default={}, max_length=MOST_WEBHOOKS, description="The receivers of alerts, by name; 10 at the most."
     )

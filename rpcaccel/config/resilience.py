@@ -21,12 +21,28 @@ class QuotaSettings(Section):
 
     beside: ClassVar[str] = '[[networks.harmony-s0.nodes]]\nid = "own"\nurl = "http://127.0.0.1:9500"'
 
-    second: Number = Field(default=0, ge=0, le=1e9, description="Calls a second; 0 for no limit.", examples=[25])
-    day: Number = Field(default=0, ge=0, le=1e15, description="Calls a day; 0 for no limit.", examples=[100_000])
-    month: Number = Field(
-        default=0, ge=0, le=1e15, description="Calls a calendar month; 0 for no limit.", examples=[3_000_000]
+    second: Number = Field(
+        default=0,
+        ge=0,
+        le=1e9,
+        description="The node may be asked this many calls a second. 0 means no limit.",
+        examples=[25],
     )
-    heavy: Number = Field(default=1, ge=0, le=1e6, description="Calls that one of a heavy method counts as.")
+    day: Number = Field(
+        default=0,
+        ge=0,
+        le=1e15,
+        description="The node may be asked this many calls a day. 0 means no limit.",
+        examples=[100_000],
+    )
+    month: Number = Field(
+        default=0,
+        ge=0,
+        le=1e15,
+        description="The node may be asked this many calls a calendar month. 0 means no limit.",
+        examples=[3_000_000],
+    )
+    heavy: Number = Field(default=1, ge=0, le=1e6, description="A call of a heavy method counts as this many calls.")
 
 
 class RouteSettings(Section):
@@ -36,12 +52,12 @@ class RouteSettings(Section):
 
     methods: MethodPatterns = Field(
         min_length=1,
-        description='Names or patterns ("eth_getLogs", "trace_*").',
+        description='The methods, as names or patterns ("eth_getLogs", "trace_*").',
         examples=[["eth_getLogs", "trace_*"]],
     )
-    tag: Tag = Field(description="What the nodes are tagged with that take them.", examples=["archive"])
+    tag: Tag = Field(description="The nodes that have this tag take these methods.", examples=["archive"])
     agree: Whole = Field(
-        default=1, ge=1, le=5, description="How many of these nodes must give the same answer to a read of them."
+        default=1, ge=1, le=5, description="This many of these nodes must give the same answer to a read."
     )
 
 
@@ -50,21 +66,33 @@ class AgreementSettings(Section):
     its own, and of a third one where the two differ."""
 
     share: Number = Field(
-        default=0.005, ge=0, le=1, description="Calls for comparisons as a share of the nodes' answers; 0 for none."
+        default=0.005,
+        ge=0,
+        le=1,
+        description="Calls for comparisons are at most this share of the nodes' answers. 0 means none.",
     )
     budget: Number = Field(
-        default=60.0, ge=0, le=1e6, description="Calls for comparisons in a minute at the most, all workers together."
+        default=60.0,
+        ge=0,
+        le=1e6,
+        description="All workers together make at most this many calls for comparisons a minute.",
     )
-    keep: Whole = Field(default=100, ge=1, le=1000, description="Cases of disagreement that are kept, the newest ones.")
+    keep: Whole = Field(
+        default=100, ge=1, le=1000, description="This many cases of disagreement are kept, the newest ones."
+    )
 
 
 class HedgeSettings(Section):
     """A second node asked beside a slow one: reads that cost little, within the budget, never of a higher tier."""
 
     quantile: Number = Field(
-        default=0.95, ge=0, lt=1, description="Share of a method's answers on a node that are quicker; 0 for no hedges."
+        default=0.95,
+        ge=0,
+        lt=1,
+        description="A second node is asked when a read takes longer than this share of the node's answers to the "
+        "method took. 0 means never.",
     )
-    at_least: Duration = Field(default=0.1, le=60, description="Seconds a node is given in any case.")
+    at_least: Duration = Field(default=0.1, le=60, description="A node is given this long in any case.")
 
 
 class BudgetSettings(Section):
@@ -72,44 +100,85 @@ class BudgetSettings(Section):
     Attempts that cost a node no work are retried for free, and failures that the call itself may have caused are
     retried from a part of their own."""  # core.dispatch.retry_budget
 
-    share: Number = Field(default=0.1, ge=0, le=1, description="Extra attempts as a share of the calls.")
-    floor: Number = Field(default=3.0, ge=0, le=1e6, description="Extra attempts a second in any case, per worker.")
+    share: Number = Field(default=0.1, ge=0, le=1, description="Extra attempts may be this share of the calls.")
+    floor: Number = Field(
+        default=3.0,
+        ge=0,
+        le=1e6,
+        description="This many extra attempts a second are allowed in any case, for each worker.",
+    )
 
 
 class BreakerSettings(Section):
     """The breaker: when a failing node gets no more calls, and how it comes back."""
 
-    failures: Whole = Field(default=5, ge=1, le=1000, description="Failures in a row that are enough.")
-    ratio: Number = Field(default=0.5, gt=0, le=1, description="Share of failures in the last 10 s that is enough.")
-    volume: Whole = Field(default=20, ge=1, le=100_000, description="Calls in those 10 s before the share counts.")
-    rest: Duration = Field(default=1.0, gt=0, le=3600, description="Seconds of the first rest; each is twice as long.")
-    rest_max: Duration = Field(default=15.0, gt=0, le=3600, description="Seconds of the longest rest.")
+    failures: Whole = Field(default=5, ge=1, le=1000, description="This many failures in a row open the breaker.")
+    ratio: Number = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="The breaker also opens when this share of the calls of the last 10 s failed.",
+    )
+    volume: Whole = Field(
+        default=20,
+        ge=1,
+        le=100_000,
+        description="That share counts only when there were this many calls in those 10 s.",
+    )
+    rest: Duration = Field(
+        default=1.0,
+        gt=0,
+        le=3600,
+        description="The first rest lasts this long, and each further one twice as long as the one before.",
+    )
+    rest_max: Duration = Field(default=15.0, gt=0, le=3600, description="No rest lasts longer than this.")
 
 
 class OutlierSettings(Section):
     """Outliers: when a node that is much slower than the others gets no calls for a while."""
 
     factor: Number = Field(
-        default=5.0, ge=0, le=1000, description="Times the others' seconds for the same methods; 0: never."
+        default=5.0,
+        ge=0,
+        le=1000,
+        description="A node that takes this many times as long as the others for the same methods is left alone. 0 "
+        "means never.",
     )
-    by: Duration = Field(default=0.5, le=60, description="Seconds it must be slower as well.")
-    share: Number = Field(default=0.5, gt=0, le=1, description="Of the nodes that may be out; one in any case.")
-    rest: Duration = Field(default=10.0, gt=0, le=3600, description="Seconds of the first time; each is twice as long.")
+    by: Duration = Field(default=0.5, le=60, description="The node must also be slower by this much.")
+    share: Number = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="At most this share of the nodes is left alone at a time, or one node if that is more.",
+    )
+    rest: Duration = Field(
+        default=10.0,
+        gt=0,
+        le=3600,
+        description="A node is left alone for this long at first, and twice as long each further time.",
+    )
 
 
 class ConcurrencySettings(Section):
     """Calls at once on a node: max_connections, and less once it has shown that it is overloaded. Light calls,
     heavy ones, those that run contracts and those of unknown methods are counted apart, and wait apart."""
 
-    least: Whole = Field(default=16, ge=1, le=65_535, description="Light calls at once it may have in any case.")
+    least: Whole = Field(
+        default=16, ge=1, le=65_535, description="A node may have this many light calls at once in any case."
+    )
     wait: Duration = Field(
-        default=1.0, le=60, description="Seconds a light call, or one of a contract, waits when every node has as many."
+        default=1.0,
+        le=60,
+        description="A light call, or one that runs a contract, waits this long when every node has as many calls "
+        "as it may have.",
     )
     heavy_wait: Duration = Field(
-        default=10.0, le=3600, description="Seconds a heavy call waits when every node has its max_heavy."
+        default=10.0,
+        le=3600,
+        description="A heavy call waits this long when every node has as many heavy calls as it may have (max_heavy).",
     )
     waiting: Whole = Field(
-        default=1000, ge=0, le=1_000_000, description="Calls of each sort that may wait, per worker."
+        default=1000, ge=0, le=1_000_000, description="This many calls of each sort may wait, for each worker."
     )
 
 
@@ -117,9 +186,14 @@ class TransactionSettings(Section):
     """Signed transactions: they are told to several nodes at once."""
 
     share: Number = Field(
-        default=0.67, gt=0, le=1, description="Share of the nodes that may be asked to which a transaction is told."
+        default=0.67, gt=0, le=1, description="A transaction is told to this share of the nodes that may be asked."
     )
-    at_least: Whole = Field(default=2, ge=1, le=1000, description="Nodes it is told to in any case, if there are.")
+    at_least: Whole = Field(
+        default=2,
+        ge=1,
+        le=1000,
+        description="A transaction is told to this many nodes in any case, if there are so many.",
+    )
 
 
 class ResilientNode(Section):
@@ -129,10 +203,11 @@ class ResilientNode(Section):
         default=0,
         ge=0,
         le=100,
-        description="Asked when no node of a lower tier can be: 0 the own, 1 the paid ones.",
+        description="The node is asked when no node of a lower tier can be. Give 0 to your own nodes and 1 to paid "
+        "ones.",
         examples=[1],
     )
-    tags: Tags = Field(default=frozenset(), description="What routes call it by.", examples=[["archive"]])
+    tags: Tags = Field(default=frozenset(), description="Routes name the node by these tags.", examples=[["archive"]])
     quota: QuotaSettings = Field(
         default=QuotaSettings(), description="Calls it may be asked for; once used up, it waits for them to renew."
     )
@@ -140,12 +215,14 @@ class ResilientNode(Section):
         default=16,
         ge=1,
         le=65_535,
-        description="Heavy calls it is given at once, per worker, and as many of unknown methods: at most a quarter of "
-        "max_connections each, and together one less than those; others wait, and light ones do not wait for them.",
+        description="Each worker gives the node this many heavy calls at once, and as many of unknown methods. "
+        "Each of the two may take a quarter of max_connections, and both together leave one "
+        "connection. Further ones wait; light calls do not wait for them.",
     )
     gather: bool = Field(
         default=True,
-        description="Whether light reads that wait for it travel as one batch, while it is asked thousands a second.",
+        description="If true, light reads that wait for the node travel as one batch while it is asked thousands "
+        "of times a second.",
     )
 
 
@@ -153,19 +230,22 @@ class ResilientNetwork(Section):
     """The settings of what happens when the nodes of a network fail or are slow."""
 
     behind_attempts: Whole = Field(
-        default=2, ge=0, le=100, description="Further nodes asked when one has not yet got what another has."
+        default=2,
+        ge=0,
+        le=100,
+        description="When a node lacks what another one already has, this many further nodes are asked.",
     )
     agreement: AgreementSettings = Field(
         default=AgreementSettings(), description="How many answers are compared with those of another node."
     )
     on_disagreement: Literal["warn", "drain"] = Field(
         default="warn",
-        description='What follows when a node is contradicted more than by chance: "warn" says so, "drain" also drains '
-        "it, unless it is the last node that takes calls.",
+        description='What follows when others contradict a node more often than by chance: "warn" says so, and '
+        '"drain" also drains it, unless it is the last node that takes calls.',
     )
     prove: bool = Field(
         default=True,
-        description="Whether nodes are proved by calls in the shadow: those that join at run time before they get "
+        description="If true, nodes are proved by calls in the shadow: those that join at run time before they get "
         "calls, those of the start a minute later.",
     )
     hedge: HedgeSettings = Field(default=HedgeSettings(), description="A second node asked beside a slow one.")
@@ -173,13 +253,13 @@ class ResilientNetwork(Section):
     breaker: BreakerSettings = Field(default=BreakerSettings(), description="When failures shut a node out.")
     outliers: OutlierSettings = Field(default=OutlierSettings(), description="When slowness shuts a node out.")
     slow_start: Duration = Field(
-        default=10.0, le=3600, description="Seconds in which a node that returns comes back to its share of the calls."
+        default=10.0, le=3600, description="A node that returns comes back to its share of the calls within this time."
     )
     concurrency: ConcurrencySettings = Field(
         default=ConcurrencySettings(), description="How many calls a node has at once."
     )
     routes: tuple[RouteSettings, ...] = Field(
-        default=(), description="Methods that go to tagged nodes only; the first that fits decides."
+        default=(), description="These methods go to tagged nodes only. The first route that fits decides."
     )
     transactions: TransactionSettings = Field(
         default=TransactionSettings(), description="How signed transactions are handed to the nodes."
@@ -192,7 +272,7 @@ class ResilientProgram(Section):
     worker_timeout: WorkerTimeout = Field(
         default=10.0,
         le=3600,
-        description="Seconds without a word after which a worker process is replaced, 3 at the least; 0: never.",
+        description="A worker process that says nothing for this long is replaced. It is 3 s at least; 0 means never.",
     )
 
 
@@ -230,23 +310,29 @@ class ErrorRuleSettings(Section):
     kind: Kind = Field(description="What such an error is.", examples=["rate-limited"])
     why: str = Field(default="classed in the settings", max_length=200, description="What the node is saying.")
     codes: frozenset[int] = Field(
-        default=frozenset(), max_length=100, description="JSON-RPC codes, any of them.", examples=[[-32005]]
+        default=frozenset(),
+        max_length=100,
+        description="The error has one of these JSON-RPC codes.",
+        examples=[[-32005]],
     )
     statuses: frozenset[int] = Field(
-        default=frozenset(), max_length=100, description="HTTP statuses, any of them.", examples=[[402, 429]]
+        default=frozenset(),
+        max_length=100,
+        description="The answer has one of these HTTP statuses.",
+        examples=[[402, 429]],
     )
     equals: tuple[Fragment, ...] = Field(
-        default=(), max_length=100, description="The whole message, any of them.", examples=[["out of credits"]]
+        default=(), max_length=100, description="The message is one of these texts.", examples=[["out of credits"]]
     )
     starts: tuple[Fragment, ...] = Field(
-        default=(), max_length=100, description="How the message starts.", examples=[["out of"]]
+        default=(), max_length=100, description="The message begins with one of these texts.", examples=[["out of"]]
     )
     contains: tuple[Group, ...] = Field(
         default=(),
         max_length=100,
-        description="A fragment, or a list of fragments that must all be there; any. For kinds that keep a node from "
-        "being asked, or count as success, only what stands before the first quotation, colon, bracket or = of a "
-        "message is looked at, since clients' words may follow.",
+        description="The message holds one of these fragments, or every fragment of one of these lists. For kinds "
+        "that keep a node from being asked, or count as success, only what stands before the first "
+        "quotation, colon, bracket or = of the message is looked at, since words of clients may follow.",
         examples=[["credits", ["daily", "limit"]]],
     )
 

@@ -76,31 +76,37 @@ class LimitSettings(Section):
         ge=0,
         le=1e9,
         allow_inf_nan=False,
-        description="Calls a second; heavy ones count as heavy_cost.",
+        description="This many calls a second are allowed. A call of a heavy method counts as heavy_cost.",
         examples=[50],
     )
     burst: Whole = Field(
         default=0,
         ge=0,
         le=10**9,
-        description="Calls that may come at once; those of a second if 0.",
+        description="This many calls may come at once. With 0, it is as many as in a second.",
         examples=[100],
     )
     concurrency: Whole = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="Requests answered at once per worker, a batch being one.",
+        description="Each worker answers this many requests at once. A batch is one request.",
         examples=[20],
     )
     batch: Whole = Field(
-        default=0, ge=0, le=100_000, description="Calls in one batch, within http.max_batch.", examples=[100]
+        default=0,
+        ge=0,
+        le=100_000,
+        description="A batch may have this many calls, and no more than http.max_batch.",
+        examples=[100],
     )
     allow: MethodPatterns = Field(
-        default=(), description="Methods that may be called, as names or patterns.", examples=[["eth_*", "net_version"]]
+        default=(),
+        description="Only these methods may be called. They are names or patterns.",
+        examples=[["eth_*", "net_version"]],
     )
     deny: MethodPatterns = Field(
-        default=(), description="Methods that may not, whatever is allowed.", examples=[["eth_getLogs"]]
+        default=(), description="These methods may not be called, whatever is allowed.", examples=[["eth_getLogs"]]
     )
 
     def limits(self, heavy_cost: int) -> Limits:
@@ -121,32 +127,38 @@ class KeySettings(LimitSettings):
 
     hashes: KeyHashes = Field(
         min_length=1,
-        description="Hashes of the holder's keys, as `rpcaccel key` prints them; several to change keys.",
+        description="The hashes of the holder's keys, as `rpcaccel key` prints them. There may be several while a "
+        "key is being changed.",
         examples=[[f"sha256:{'0' * 64}"]],  # of no key
     )
-    enabled: bool = Field(default=True, description="Whether its keys are accepted; false turns them away for a while.")
+    enabled: bool = Field(
+        default=True, description="If false, the holder's keys are turned away until it is true again."
+    )
 
 
 class ClientsSettings(Section):
     """Clients: API keys, limits, and proxies in front."""
 
-    require_key: bool = Field(default=False, description="Whether callers without a key are refused.", examples=[False])
+    require_key: bool = Field(
+        default=False, description="If true, callers without a key are refused.", examples=[False]
+    )
     keys: dict[Annotated[str, Field(pattern=NAME)], KeySettings] = Field(
-        default={}, description="Holders of API keys, by name; the name is what metrics and the page show."
+        default={}, description="The holders of API keys, by name. Metrics and the page show that name."
     )
     anonymous: LimitSettings = Field(
         default=LimitSettings(), description="Limits of each address that calls without a key (IPv6: of each /64)."
     )
     heavy_cost: Whole = Field(
-        default=10, ge=1, le=10_000, description="What a heavy method counts, where others count one."
+        default=10, ge=1, le=10_000, description="A call of a heavy method counts as this many calls."
     )
     trusted_proxies: Ranges = Field(
         default=(),
-        description="Addresses or ranges of proxies in front that are believed about who calls.",
+        description="The addresses, or ranges of addresses, of proxies in front of this one. They are believed "
+        "about who calls.",
         examples=[["10.0.0.0/8"]],
     )
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = Field(
-        default="x-forwarded-for", description="Header in which those proxies say it; no other is read."
+        default="x-forwarded-for", description="Those proxies name the caller in this header. No other one is read."
     )
 
     @model_validator(mode="after")
@@ -165,19 +177,22 @@ class LogSettings(Section):
     """The log, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least severe level written."
+        default="info", description="The log has the lines of this level and of those above it."
     )
     format: Literal["console", "json"] = Field(
-        default="console", description="Lines for people, or a JSON object a line."
+        default="console", description='"console" writes lines for people, "json" a JSON object a line.'
     )
-    access: bool = Field(default=False, description="Whether calls write a line each, at level info.")
+    access: bool = Field(default=False, description="If true, each call writes a line at level info.")
     access_share: Number = Field(
-        default=1.0, gt=0, le=1, description="Share of the requests whose calls do; slow ones write theirs anyway."
+        default=1.0,
+        gt=0,
+        le=1,
+        description="The calls of this share of the requests write such a line. Slow calls write theirs in any case.",
     )
     slow: Duration = Field(
         default=0.0,
         le=3600,
-        description="Seconds from which a call writes a line with what made it slow; 0 for none.",
+        description="A call that takes this long writes a line that says what made it slow. 0 means never.",
         examples=["2s"],
     )
 
@@ -186,13 +201,19 @@ class ErrorsSettings(Section):
     """The log of errors on the page, and the share of failed calls from which something should be done."""
 
     params: bool = Field(
-        default=True, description="Whether samples of calls that got an error show their params, 2 kB at the most."
+        default=True, description="If true, samples of calls that got an error show their params, up to 2 kB."
     )
     warn: Number = Field(
-        default=0.05, gt=0, le=1, description="Share of a network's calls that fail within a minute, as a warning."
+        default=0.05,
+        gt=0,
+        le=1,
+        description="When this share of a network's calls failed within a minute, that is a warning.",
     )
     bad: Number = Field(
-        default=0.2, gt=0, le=1, description="Likewise, from which it is shown in red; no less than warn."
+        default=0.2,
+        gt=0,
+        le=1,
+        description="When this share of them failed, it is shown in red. It must not be less than warn.",
     )
 
     @model_validator(mode="after")
@@ -207,12 +228,14 @@ class TracingSettings(Section):
 
     endpoint: Annotated[str, AfterValidator(trace_receiver)] = Field(
         default="",
-        description="http:// or https:// address of the receiver, /v1/traces if it has no path; empty: none.",
+        description="Traces are sent to this http:// or https:// address, at /v1/traces if it has no path. If "
+        "empty, there are none.",
         examples=["http://127.0.0.1:4318"],
     )
     sample: Number = Field(
-        default=0.01, ge=0, le=1, description="Share of the requests that are traced, where a client does not say so."
+        default=0.01,
+        ge=0,
+        le=1,
+        description="This share of the requests is traced, where a client does not say whether to trace.",
     )
-    service: str = Field(
-        default="rpcaccel", pattern=r"^[!-~]{1,100}$", description="service.name that the spans go under."
-    )
+    service: str = Field(default="rpcaccel", pattern=r"^[!-~]{1,100}$", description="The service.name of the spans.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isinf
 
-from rpcaccel.config.model import WebSocketSettings
+from rpcaccel.config.http_settings import WebSocketSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.dispatch import sole_fetch
 from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping, living

@@ -14,7 +14,7 @@ from math import ceil
 from msgspec import Struct
 
 import rpcaccel
-from rpcaccel.config.model import HttpSettings
+from rpcaccel.config.http_settings import HttpSettings
 from rpcaccel.core.client_limits import LimitRefusal
 from rpcaccel.core.stats.counters import bump
 from rpcaccel.core.stats.tally import Tally

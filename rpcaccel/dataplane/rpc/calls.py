@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from rpcaccel.config.model import HttpSettings
+from rpcaccel.config.http_settings import HttpSettings
 from rpcaccel.core.client_limits import Client, LimitRefusal
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan

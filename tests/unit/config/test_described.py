@@ -41,7 +41,7 @@ def test_each_setting_has_the_kind_of_its_values(path: str, kind: str) -> None:
 
 
 def test_explanation_default_bounds_and_choices_are_those_of_the_model() -> None:
-    assert "overheads included" in of("memory.size").text
+    assert "with keys, overheads" in of("memory.size").text
     assert of("memory.size").default == 256_000_000
     quantile = of("networks.*.hedge.quantile")
     assert (quantile.least, quantile.below, quantile.most) == (0.0, 1.0, None)

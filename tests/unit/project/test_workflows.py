@@ -100,6 +100,22 @@ def test_an_image_is_built_of_a_stage_that_there_is() -> None:
     assert set(built) <= set(stages)
 
 
+def test_the_registry_of_the_image_is_a_variable_and_a_release_without_it_ends_before_anything_is_published() -> None:
+    registry = "${{ vars.IMAGE_REGISTRY }}"
+    inputs = [step.get("with", {}) for _, step in steps()]
+    assert [one["registry"] for one in inputs if "registry" in one] == [registry]
+    named = [one[key] for one in inputs for key in ("images", "subject-name") if key in one]
+    assert named == [f"{registry}/${{{{ github.repository }}}}"] * 2
+    first = WORKFLOWS["release.yml"]["jobs"]["tag"]["steps"][0]
+    assert first["env"] == {"IMAGE_REGISTRY": registry}
+    for host, code in (("", 1), ("registry.example", 0)):
+        environment = {"PATH": "/usr/bin:/bin", "IMAGE_REGISTRY": host}
+        done = subprocess.run(
+            ["bash", "-c", first["run"]], env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, "IMAGE_REGISTRY" in done.stderr) == (code, bool(code))
+
+
 def test_every_action_names_its_version() -> None:
     used = [step["uses"] for _, step in steps() if "uses" in step]
     assert used

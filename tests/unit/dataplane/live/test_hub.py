@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.config.model import WebSocketSettings
+from rpcaccel.config.http_settings import WebSocketSettings
 from rpcaccel.core.client_limits import Client, Exposure, Limits
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.live.block import LiveBlock

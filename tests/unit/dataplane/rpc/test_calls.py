@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.config.model import HttpSettings
+from rpcaccel.config.http_settings import HttpSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.replies.answer import Answer
