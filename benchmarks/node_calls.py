@@ -1,7 +1,7 @@
 """Node calls for one distinct miss that several proxies on one Redis are asked at the same moment, and what it costs
 to make it one: misses of one proxy with and without a lease for each, in turns.
 
-    python -m benchmarks.node_calls [--short] [--out docs/scale.md]
+    python -m benchmarks.node_calls [--short] [--out docs/benchmarks.md]
 
 The node counts the calls. A far node answers after 300 ms, as public ones do or slower; a near one within a
 millisecond.

@@ -323,7 +323,7 @@ class Quotas:
         if past is None or past.renews != renews:
             past = Brought(network=network, node=node, window=window, used=0.0, since=now, renews=renews)
         current = [use for use in uses if use.window == window and use.renews == renews]
-        used = past.used + sum(use.own for use in current)
+        used = max(0.0, past.used + sum(use.own for use in current))  # own uses are differences, which are rounded
         return replace(past, used=used, since=min([past.since, *(use.since for use in current)]))
 
     # -- keeping ---------------------------------------------------------------------------------------------------

@@ -139,6 +139,7 @@ class Leases:
         write_timeout: float,
         opened: Callable[[bytes], Entry | None],
     ) -> None:
+        self._topology = topology
         self._commands = Commands(topology)
         self._writes = writes
         self._fresh = fresh
@@ -153,7 +154,9 @@ class Leases:
 
     async def take(self, key: bytes, ttl: float) -> RedisLease | NoLease | None:
         """Take the lease of `key`; None when another process holds it. Granted without Redis if Redis does not
-        answer."""
+        answer, or has no place for the entry: in a cluster that may be on another server than the lease."""
+        if not self._topology.for_writing([self._value_prefix + key]):
+            return NoLease()
         name, until = self._prefix + key, time.monotonic() + ttl
         reply = self._commands.ask(name, "SET", name, b"", "NX", "PX", max(1, int(ttl * 1000)))
         try:

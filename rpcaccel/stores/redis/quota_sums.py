@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -80,6 +81,8 @@ class QuotaSums:
         try:
             told = [[float(part) for part in value.split()] for host, value in fields.items() if host != self._host]
             used, since = sum(used for used, _ in told), min([own.since, *(since for _, since in told)])
+            if not all(0.0 <= used < inf and 0.0 <= since < inf for used, since in told):
+                return None
         except ValueError:
             return None  # not written by this program
         return replace(own, used=used, since=since)

@@ -283,7 +283,7 @@ async def test_a_host_that_lingers_hears_the_purges_of_other_hosts_and_renews_no
         return sum(tier.entries for tier in running.overview.frame().snapshot.tiers if tier.name == "memory")
 
     body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBlockByNumber", "params": [3, {}]}
-    async with aiohttp.ClientSession() as http:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(keepalive_timeout=60)) as http:
         async with http.post(f"http://{info.listen}/", json=body) as reply:
             assert "result" in await reply.json()
         await comes(lambda: kept() > 0)

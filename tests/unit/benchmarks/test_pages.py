@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ def test_a_section_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     assert text.startswith("# Figures\n\nwords\n\n<!-- measured: a -->\n*machine*: m\n\n| x | y |\n")
     assert text.endswith("- r\n<!-- end of a -->\n\nmore words\n")
     assert "old" not in text
+
+
+@pytest.mark.parametrize("program", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda program: program.stem)
+def test_a_page_that_a_program_says_it_writes_has_sections_and_is_not_overwritten(program: Path) -> None:
+    for page in re.findall(r"--out (docs/[\w./-]+\.md)", program.read_text()):
+        assert pages.BEGIN.partition("{")[0] in (ROOT / page).read_text(), page
 
 
 def test_another_file_is_written_whole(tmp_path: Path) -> None:

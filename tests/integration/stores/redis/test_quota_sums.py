@@ -64,8 +64,9 @@ async def test_what_another_program_wrote_there_is_not_counted(redis_server: Red
     sums = await host(redis_server, "one")
     await sums.exchange([DAY])
     (name,) = redis_server.reply("KEYS", "*quota*").split()
-    redis_server.command("HSET", name.decode(), "other", "much")
-    assert await sums.exchange([DAY]) == []
+    for text in ("much", "-9 1", "nan 1", "inf 1", "1 nan", "1 2 3"):
+        redis_server.command("HSET", name.decode(), "other", text)
+        assert await sums.exchange([DAY]) == [], text
     redis_server.command("DEL", name.decode())
     redis_server.command("SET", name.decode(), "text")
     assert await sums.exchange([DAY]) == []

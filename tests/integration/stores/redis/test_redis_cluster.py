@@ -81,6 +81,8 @@ async def test_keys_and_leases_spread_and_a_dead_node_costs_its_own_keys_only(
         found = await asyncio.gather(*(store.get(key(n)) for n in range(60)))
         assert {n for n, entry in enumerate(found) if entry is None} == lost
     assert store.stats().up
+    for n in lost:  # a lease on a node that lives would have others wait for what cannot be put
+        assert [await store.lease(key(n), 60.0) for _ in range(2)].count(None) == 0
     assert not (await store.purge(Selection(network="nothing"))).complete
 
 

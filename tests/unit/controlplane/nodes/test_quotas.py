@@ -350,6 +350,18 @@ async def test_what_another_host_used_is_used_here_and_only_the_own_use_is_told_
     assert {use.window: use.used for use in file.load()[0]} == {"day": 40, "month": 40}
 
 
+async def test_a_host_that_used_nothing_says_nothing_less_where_others_used_fractions() -> None:
+    world, other = World(None), Neighbour()
+    world.join("w1")
+    await world.quotas.share_by(other)
+    for used in (1.1, 6 * 1.1):  # whose difference added to the first is less than the second
+        other.used = used
+        await world.quotas.exchange()
+        world.quotas.tell()
+    await world.quotas.exchange()
+    assert {use.used for use in other.heard} == {0}
+
+
 async def test_while_other_hosts_are_silent_what_they_told_last_counts_until_the_window_ends() -> None:
     world, other = World(None), Neighbour(60)
     place = world.join("w1")
