@@ -46,7 +46,10 @@ def measure(watch: Watch, *, seconds: float = 3.0, runs: int = 3, connections: t
     facts = machine() | programs()
     facts["runs"] = f"{runs} interleaved runs of {seconds:g} s, medians; answers of 1.7 kB; rpcaccel with one worker"
     columns = ("node", "connections", OURS, "no proxy", "ratio", "nginx", "ratio", "HAProxy", "ratio")
-    note = "Calls a second. A ratio is the proxy's rate over that of the column before it, the geometric mean over pairs of runs."
+    note = (
+        "Calls a second. A ratio is the proxy's rate over that of the column before it, "
+        "the geometric mean over pairs of runs."
+    )
     said = [*remarks((), stopped=watch.stopped), *rounds.remarks]
     return Report("Misses", facts, [Table("Misses", columns, rows, note)], remarks=said)
 
