@@ -122,7 +122,11 @@ export function notices(leadsTo = () => null, control = null) {
         lines.get(key).update(notice, leadsTo(notice));
       }
       const wanted = lines.size ? [...lines.values()].map(({ element }) => element) : [well];
-      if (wanted.length !== list.children.length || wanted.some((element, index) => list.children[index] !== element)) list.replaceChildren(...wanted);
+      // Those that stay are not touched, or a button among them would lose the focus whenever a sentence comes or goes.
+      for (const element of [...list.children]) if (!wanted.includes(element)) element.remove();
+      wanted.forEach((element, index) => {
+        if (list.children[index] !== element) list.insertBefore(element, list.children[index] ?? null);
+      });
     },
   };
 }

@@ -32,6 +32,7 @@ ASKED: dict[tuple[str, str], Any] = {
         for path in (
             *(
                 "alerts",
+                "hosts",
                 "overview",
                 "nodes",
                 "nodes/report?over=day",

@@ -9,6 +9,7 @@ from playwright.async_api import expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.stats.snapshot import Notice
 from tests.e2e.page.test_axe import grave
 from tests.e2e.page.tuning import apply, field, log_in, reader
 from tests.support.browser import Visitor
@@ -137,3 +138,28 @@ async def test_who_may_only_read_sees_who_is_told_and_can_change_nothing(visitor
         await page.evaluate("location.hash = '#/overview'")
         await expect(page.locator(".first .notices li").first).to_be_visible()
         await expect(page.get_by_role("button", name="Silence: harmony-s0/c")).to_be_hidden()
+
+
+async def test_the_button_of_a_sentence_keeps_the_focus_while_others_come_and_go(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    page = await visitor.open(admin.address)
+    button = page.get_by_role("button", name="Silence: harmony-s0/c")
+    await button.focus()
+    lines = page.locator(".first .notices li")
+    for notices in ([Notice("bad", "other", "another matter", "other")], []):
+        view.notices = notices
+        view.advance(1.0, load=0.2)
+        await expect(lines.filter(has_text="another matter")).to_have_count(len(notices))
+        await expect(button).to_be_focused()
+
+
+async def test_an_endless_word_in_a_sentence_is_broken_on_a_narrow_page(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    view.notices = [Notice("bad", "other", "x" * 500, "other")]
+    view.advance(1.0, load=0.2)
+    page = await visitor.open(admin.address, width=390)
+    line = page.locator(".first .notices li", has_text="x" * 500)
+    await expect(line).to_be_visible()
+    assert await line.evaluate("line => line.scrollWidth <= line.clientWidth")
