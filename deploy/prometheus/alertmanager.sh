@@ -3,13 +3,13 @@
 # alerts go there; without it they go nowhere and are shown by Alertmanager alone.
 set -eu
 umask 077
-work=${WORK_FOLDER:-/tmp}
+configured=$(cd "$(dirname "$0")" && pwd)/alertmanager.yml
+cd "${TMPDIR:-/tmp}"
 receiver=page
 if [ -n "${ALERTS_SLACK_URL:-}" ]; then
     receiver=slack
-    printf '%s' "$ALERTS_SLACK_URL" >"$work/slack_url"
+    printf '%s' "$ALERTS_SLACK_URL" >slack_url
     unset ALERTS_SLACK_URL
 fi
-sed -e "s|^  receiver: page\$|  receiver: $receiver|" -e "s|/tmp/slack_url|$work/slack_url|" \
-    "$(dirname "$0")/alertmanager.yml" >"$work/alertmanager.yml"
-exec alertmanager --config.file="$work/alertmanager.yml" "$@"
+sed -e "s|^  receiver: page\$|  receiver: $receiver|" "$configured" >alertmanager.yml
+exec alertmanager --config.file=alertmanager.yml "$@"

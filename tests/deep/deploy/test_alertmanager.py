@@ -76,7 +76,7 @@ async def alertmanager(folder: Path, address: str, url: str) -> AsyncIterator[Pr
     (folder / "work").mkdir()
     (folder / "bin").mkdir()
     (folder / "bin" / "alertmanager").symlink_to(require("alertmanager"))
-    own = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "WORK_FOLDER": str(folder / "work")}
+    own = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "TMPDIR": str(folder / "work")}
     service = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]["alertmanager"]
     options = [word.replace("=/alertmanager", f"={folder / 'data'}") for word in service["command"]]
     command = ["sh", str(folder / "alertmanager.sh"), *options, f"--web.listen-address={address}"]
