@@ -38,9 +38,13 @@ document.addEventListener("selectionchange", () => {
   marked = selection && !selection.isCollapsed ? selection.anchorNode : null;
 });
 
-/** The same, each second: what somebody is marking in it, to copy it, stays until it is let go. */
+let pressed = null; // what the pointer is held down on: a click counts only where it is let go of the same element
+addEventListener("pointerdown", ({ target }) => (pressed = target), true);
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(() => (pressed = null)), true); // after the click
+
+/** The same, each second: what somebody is marking or pressing in it stays until it is let go. */
 export function refresh(element, signature, make) {
-  if (!marked || !element.contains(marked)) redraw(element, signature, make);
+  if (![marked, pressed].some((held) => held && element.contains(held))) redraw(element, signature, make);
 }
 
 /** Figure and thin unit. */

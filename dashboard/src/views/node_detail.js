@@ -43,7 +43,6 @@ export function nodeDetail(first, about) {
       ["calls since the start", joined(count(node.calls_total))],
       ["retried, last minute", joined(count(node.retries))],
       ...(node.tier ? [["tier", String(node.tier)]] : []),
-      ...(settings ? [["weight in the settings", pathOf([...path, "weight"])], ["drain in the settings", pathOf([...path, "drain"])]] : []),
       ...(node.limit ? [["calls at once, at most", joined(count(node.limit))]] : []),
     ]),
     facts("Latency, last minute", ["p50", "p90", "p99"].map((name) => [name, joined(duration(node.latency?.[name]))])
@@ -62,8 +61,10 @@ export function nodeDetail(first, about) {
       : facts("Attempts without a result, last minute", [["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""]]),
   ];
   const settings = store.inForce(path) ? groupSoon("Settings of this node", null, SETTINGS.map((name) => [...path, ...name.split(".")])) : null;
+  // The buttons that copy a path are made once: in `told` a press, and the word that tells of it, would not outlast a second.
+  const paths = settings ? h("div", { class: "facts" }, facts("In the settings", ["weight", "drain"].map((name) => [name, pathOf([...path, name])]))) : "";
   return {
-    element: h("div", {}, why, doubt, told, h("div", { class: "buttons" }, probe, word), proof.element, settings?.element ?? ""),
+    element: h("div", {}, why, doubt, told, paths, h("div", { class: "buttons" }, probe, word), proof.element, settings?.element ?? ""),
     probe: ask,
     update: (node) => {
       settings?.update();

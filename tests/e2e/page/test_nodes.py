@@ -11,7 +11,7 @@ from tests.e2e.page.tuning import apply, field, log_in, opened, reader, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl
-from tests.support.sample_view import NETWORK
+from tests.support.sample_view import NETWORK, SampleView
 
 TAGGED = {"networks": {NETWORK: {"nodes": {"c": {"tags": ["archive"]}}}}}
 KNOWN = "import('/src/store.js').then(({ store }) => store.current.revision)"
@@ -202,3 +202,21 @@ async def test_the_path_of_each_setting_can_be_copied(page: Page) -> None:
     await expect(page.locator(".setting").first).to_be_visible()
     paths = await page.locator(".setting button.copies").all_inner_texts()
     assert paths == await page.locator(".setting > label").evaluate_all("all => all.map((one) => one.title)")
+
+
+async def test_what_is_pressed_stays_until_it_is_let_go_while_figures_go_on(page: Page, view: SampleView) -> None:
+    detail = await opened(page, "a")
+    calls = detail.get_by_role("row", name="calls since the start").get_by_role("cell").last
+    copies = [await one.element_handle() for one in await detail.locator("button.copies").all()]
+    before = await calls.inner_text()
+    await calls.hover()
+    await page.mouse.down()
+    head = page.locator('tr.row td[data-title="Head"]').first
+    shown = await head.inner_text()
+    view.advance(60.0, load=5)
+    await expect(head).not_to_have_text(shown)
+    assert await calls.inner_text() == before
+    await page.mouse.up()
+    view.advance(1.0, load=5)
+    await expect(calls).not_to_have_text(before)
+    assert all([await copy.evaluate("one => one.isConnected") for copy in copies])
