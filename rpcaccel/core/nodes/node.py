@@ -121,7 +121,7 @@ class Node:
         """The node takes no calls but is still probed."""
         self.chain_ok: bool | None = None
         """Does the node serve the right chain and shard? None until a probe has asked."""
-        self.barred, self.head = "", -1
+        self.barred, self.head, self.ejections = "", -1, 0
         self.in_flight, self.held = 0, [0] * len(Bulkhead)
         """Calls in flight: in total, and by bulkhead."""
         self.breaker, self.latency, self.pace = Breaker(), LatencyAverage(), MethodLatencies()
@@ -135,11 +135,9 @@ class Node:
         """Seconds that the last probe took; None when it was not answered."""
         self.returned_at = self.ejected_until = float("-inf")
         """The time of the last return from a rest, and the time until which the node is ejected as too slow."""
-        self.ejections = 0
         self.parking = Parking()
         self.able: dict[str, set[int]] = {}
-        """Methods of the chain's table that the node has answered, and the calls that it refused since as if it lacked
-        the method."""
+        """By method that the node answered: the calls that it refused since as if it lacked the method."""
         self.lacks: dict[str, float] = {}
         """Expiry by method or capability that the node said it lacks; only names of the chain's table."""
         self.lacks_unknown = Lapsing(UNKNOWN_LACKS_BYTES)
