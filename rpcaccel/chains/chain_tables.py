@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -136,6 +137,8 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
     equals: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
     contains: tuple[str | tuple[str, ...], ...] = ()
+    words: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
 
     def rule(self) -> ErrorRule:
         """The row as an ErrorRule, with texts in lower case."""
@@ -148,6 +151,8 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
             equals=tuple(text.lower() for text in self.equals),
             starts=tuple(text.lower() for text in self.starts),
             contains=tuple(tuple(text.lower() for text in group) for group in groups),
+            words=tuple(re.compile(words, re.DOTALL) for words in self.words),
+            unless=tuple(re.compile(words, re.DOTALL) for words in self.unless),
         )
 
 
@@ -278,8 +283,8 @@ def _errors(file: str, document: dict[str, Any], base: Chain | None) -> ErrorTab
     for number, row in enumerate(rows[1:], start=2):
         if row.unconditional:
             raise ChainError(
-                f"{file}: [[errors]] number {number}, key codes: without codes, statuses, equals, starts or contains"
-                " this row would hide all that follow"
+                f"{file}: [[errors]] number {number}, key codes: without codes, statuses, equals, starts, contains or"
+                " words this row would hide all that follow"
             )
     return ErrorTable(default=rows[0], rows=(*rows[1:], *(base.errors.rows if base else ())))
 

@@ -16,7 +16,7 @@ from rpcaccel.chains import Identity, Probe
 from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.identity import Claims
 from rpcaccel.core.replies.answer import Answer, error_parts
-from rpcaccel.core.replies.failure import BARRING, Failure, policy
+from rpcaccel.core.replies.failure import BARRING, Failure, FailureKind, kind_of_status, policy
 from rpcaccel.core.wire.json_params import number_at, value_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
@@ -60,6 +60,10 @@ class Look(Struct, frozen=True):
     """The hash the node now tells for the block that was asked for again."""
     other_hash: str | None = None
     """The hash that the node tells for the block in question."""
+
+
+_REFUSALS = frozenset({FailureKind.RATE_LIMITED, FailureKind.UNAUTHORIZED})
+"""Kinds of a status that say of a probe, which holds nothing of a caller, all that matters."""
 
 
 class Unseen(Struct, frozen=True):
@@ -151,6 +155,8 @@ class Questions:
         if isinstance(reply, Failure) and policy(reply.kind).retry == "same-node":
             # The node closed an idle connection as the request was written: it is sent again on a new one.
             reply = await asker.send(probe.method, probe.params.encode(), timeout=timeout)
+        if isinstance(reply, Answer) and (kind := kind_of_status(reply.http_status)) in _REFUSALS:
+            return Failure(kind, f"it answers its probe with HTTP {reply.http_status}: {_message(reply)}")
         return reply
 
 

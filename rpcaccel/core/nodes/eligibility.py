@@ -229,7 +229,7 @@ def _kept_out(node: Node) -> Ineligibility:
 def _parked(node: Node, plan: Plan, now: float) -> Ineligibility:
     if now < node.parking.until:
         return Ineligibility.PARKED
-    return Ineligibility.METHOD_PARKED if now < node.parking.of(plan.rule.method) else NONE
+    return Ineligibility.METHOD_PARKED if now < node.parking.of(plan.rule.method, plan.content) else NONE
 
 
 def _missing(node: Node, plan: Plan, now: float) -> Ineligibility:
@@ -312,7 +312,7 @@ def sentence(node: Node, why: Ineligibility, plan: Plan, now: float) -> str:
         window=_window(node, plan, now),
         longest=(node.proven.range_most or 0) + 1,
         rest=_seconds(node.parking.until - now),
-        method_rest=_seconds(node.parking.of(plan.rule.method) - now),
+        method_rest=_seconds(node.parking.of(plan.rule.method, plan.content) - now),
         breaker_rest=_breaker_rest(node, now),
         tag=plan.tag,
         barred=node.barred,

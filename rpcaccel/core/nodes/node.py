@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 LACKS_FOR = 300.0
 """Seconds for which a missing method, role or old state is remembered: nodes are upgraded and synced again."""
+MANY_CALLS = 16
+"""Different calls, refused with no answer between as if the node lacked their method, after which a method that the
+node has answered is believed to be missing. Fewer may have been refused for what they hold."""
+NEW_BLOCKS = 16
+"""Blocks below the head of whose state every node has some: a refusal of one as too old is about a single call."""
 UNKNOWN_LACKS_BYTES = 65_536
 """Bytes for the names of missing methods that no table describes: clients can invent such names."""
 HIDDEN_FOR = 3600.0
@@ -76,7 +81,7 @@ class CallInFlight(Protocol):
 class Node:
     """The mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
-    __slots__ = ("_lag", "_lag_until", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
+    __slots__ = ("_lag", "_lag_until", "able", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
                  "cordoned", "drained", "ejected_until", "ejections", "head", "held", "id",
                  "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed",
                  "proven", "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says",
@@ -116,7 +121,7 @@ class Node:
         """The node takes no calls but is still probed."""
         self.chain_ok: bool | None = None
         """Does the node serve the right chain and shard? None until a probe has asked."""
-        self.barred, self.head = "", -1
+        self.barred, self.head, self.ejections = "", -1, 0
         self.in_flight, self.held = 0, [0] * len(Bulkhead)
         """Calls in flight: in total, and by bulkhead."""
         self.breaker, self.latency, self.pace = Breaker(), LatencyAverage(), MethodLatencies()
@@ -130,8 +135,9 @@ class Node:
         """Seconds that the last probe took; None when it was not answered."""
         self.returned_at = self.ejected_until = float("-inf")
         """The time of the last return from a rest, and the time until which the node is ejected as too slow."""
-        self.ejections = 0
         self.parking = Parking()
+        self.able: dict[str, set[int]] = {}
+        """By method that the node answered: the calls that it refused since as if it lacked the method."""
         self.lacks: dict[str, float] = {}
         """Expiry by method or capability that the node said it lacks; only names of the chain's table."""
         self.lacks_unknown = Lapsing(UNKNOWN_LACKS_BYTES)
@@ -177,15 +183,18 @@ class Node:
         """
         if says != self.says:
             self.says = says
-            self.lacks.clear()
-            self.lacks_unknown.clear()
+            self._forget_lacks()
 
     def prove(self, proof: Proof | None, untraced: frozenset[str]) -> None:
         """Take the proof of the node (`Proven.take`). Another proof is newer than what failures taught about missing
         methods and roles, so that is forgotten."""
         if self.proven.take(proof, untraced, self.head):
-            self.lacks.clear()
-            self.lacks_unknown.clear()
+            self._forget_lacks()
+
+    def _forget_lacks(self) -> None:
+        self.lacks.clear()
+        self.lacks_unknown.clear()
+        self.able.clear()
 
     def begin(self, now: float, bulkhead: Bulkhead = _LIGHT) -> int:
         """Count one call in and return its permit, which `finish` or `answered` takes back.
@@ -219,6 +228,7 @@ class Node:
         fewer calls of the bulkhead are in flight.
         """
         count, breaker, limit, parking, passed = len(calls), self.breaker, self.limit, self.parking, 0
+        able = self.able
         bulkhead = calls[0].plan.rule.bulkhead
         if self.held[bulkhead] < count:
             raise RuntimeError("one of these calls was counted out before")
@@ -231,6 +241,10 @@ class Node:
             method = call.plan.rule.method
             if timed and method:
                 self.pace.answered(method, now - call.began, now)
+            if method not in able:
+                able[method] = set()
+            elif able[method]:
+                able[method].clear()
             if parking.troubled:
                 parking.answered(method, now)
             passed += call.permit == breaker.permit
@@ -303,8 +317,7 @@ class Node:
     def bar(self, why: str) -> None:
         """Shut the node out because its probes are refused or find no JSON-RPC; an empty `why` lets it in again."""
         if self.barred and not why:
-            self.lacks.clear()
-            self.lacks_unknown.clear()
+            self._forget_lacks()
         self.barred = why
 
     def replied(self, now: float) -> None:
@@ -324,25 +337,46 @@ class Node:
         now: float,
         *,
         retry_after: float | None = None,
+        content: Plan | None = None,
     ) -> None:
-        """Remember for some time what a failure says about the node, so that it is not asked in vain again."""
+        """Remember for some time what a failure says about the node, so that it is not asked in vain again.
+
+        A caller may provoke any failure by what a call holds, so that one call proves little of others.
+
+        `content`: the call whose content may have caused the failure, if that is another one.
+        """
+        call = (content or plan).content
         if kind is FailureKind.RATE_LIMITED:
-            self.parking.refused(plan.rule.method, now, retry_after, own_limiter=bool(plan.rule.limiter))
+            self.parking.refused(plan.rule.method, now, retry_after, call=call, own_limiter=bool(plan.rule.limiter))
         elif kind is FailureKind.METHOD_MISSING or kind in BARRING:
-            self._lack(plan.method, plan, now)
-        elif kind is FailureKind.ROLE_MISSING:
+            if not self._answers_others(plan, call):
+                self._lack(plan.method, plan, now)
+        elif kind is FailureKind.ROLE_MISSING and not self._answers_others(plan, call):
             for need in plan.rule.roles or (plan.method,):
                 if not self.has(ROLE_OF_NEED.get(need, "")):
                     self._lack(need, plan, now)
         elif kind in OVERLOAD and plan.rule.bulkhead is _LIGHT:
             self.limit.overloaded(self.held[_LIGHT], now)
-        elif kind is FailureKind.PRUNED and plan.block is not None:
+        elif plan.block is None or self.head - NEW_BLOCKS < plan.block <= self.head:
+            return
+        elif kind is FailureKind.PRUNED:
             current = self.pruned_below if now < self.pruned_until else 0
             self.pruned_below = max(current, plan.block + 1)
             self.pruned_until = now + LACKS_FOR
-        elif kind is FailureKind.BEYOND_WINDOW and plan.block is not None:
+        elif kind is FailureKind.BEYOND_WINDOW:
             below, until = self.windows.get(plan.method, (0, now))
             self.windows[plan.method] = max(below if now < until else 0, plan.block + 1), now + LACKS_FOR
+
+    def _answers_others(self, plan: Plan, call: int) -> bool:
+        """Note a call that was refused as if the node lacked its method; does the node answer other calls of it, as far
+        as is known?"""
+        refused = self.able.get(plan.rule.method) if plan.rule.known else None
+        if refused is None:
+            return False
+        refused.add(call)
+        if len(refused) >= MANY_CALLS:
+            del self.able[plan.rule.method]
+        return len(refused) < MANY_CALLS
 
     def said_to_lack(self, plan: Plan, now: float) -> bool:
         """Did the node say recently that it lacks the method of this call?"""

@@ -1,14 +1,21 @@
 """Parks a node, or one of its methods, after the node refused calls because of their rate.
 
-A refusal parks its method first: providers count some methods apart, and exclude others from a plan. The whole node is
-parked when several methods were refused and none was answered meanwhile, and at most until a probe is answered. A rest
-lasts some minutes at the most, whatever the node says; the next call after it shows whether the limit still holds.
+A refusal may have been provoked by what its call holds, whatever the node says of it, so it parks that very call alone.
+The method is parked when as many different calls as `DIFFERENT` were refused and none was answered between, or when the
+refusal holds what no caller writes: a Retry-After header. Each time that an answer shows such refusals to be about
+single calls, twice as many are needed. Methods are parked apart, because providers count some apart and exclude others
+from a plan. The whole node is parked when several methods were refused and no call was answered meanwhile, and at most
+until a probe is answered. A rest lasts some minutes at the most, whatever the node says; the next call after it shows
+whether the limit still holds.
 """
 
 from __future__ import annotations
 
 FIRST, MOST = 1.0, 60.0
 """Seconds of the first and the longest rest for which the node named no time; each rest doubles the one before."""
+MOST_UNSURE = 5.0
+"""Seconds of the longest rest of a method, if refusals of different calls are all that speaks for it: one caller may
+have sent all of them."""
 LONGEST = 300.0
 """Seconds of the longest rest. When a daily quota is used up, a refused call every five minutes costs little; when the
 node was wrong, it must not be parked for a day."""
@@ -16,27 +23,48 @@ SEVERAL = 3
 """Refused methods, with no answer between, after which the whole node is parked."""
 TOGETHER = 60.0
 """Seconds within which the methods must be refused."""
+DIFFERENT, MOST_DIFFERENT = 4, 64
+"""Different calls, refused with no answer between, after which a method is parked: at first, and at the most."""
+MOST_CALLS = 256
+"""Refused calls that rest by themselves; of more, those that were refused first are forgotten."""
 _NEVER = float("-inf")
 
 
 class Rest:
-    """The rest of one method or of the whole node. Times are monotonic seconds."""
+    """The rest of one call, of one method or of the whole node. Times are monotonic seconds."""
 
-    __slots__ = ("refused_at", "step", "until")
+    __slots__ = ("_calls", "needed", "refused_at", "step", "until")
 
     def __init__(self) -> None:
+        self._calls: set[int] = set()
+        """The different calls that were refused since the last answer; as many as are needed at the most."""
+        self.needed = DIFFERENT
         self.until = _NEVER
         self.step = 0.0
         """Seconds of the last rest for which the node named no time."""
         self.refused_at = _NEVER
 
-    def begin(self, now: float, retry_after: float | None) -> None:
-        """Begin or extend the rest after a refusal; calls that meet the same limit at once count as one step."""
+    def refused(self, call: int, now: float) -> bool:
+        """Note a refused call; were enough different ones refused for a rest?"""
+        self.refused_at = now
+        if len(self._calls) < self.needed:
+            self._calls.add(call)
+        return len(self._calls) >= self.needed
+
+    def answered(self) -> None:
+        """Note an answer: if no rest has begun, the refusals before it were about single calls."""
+        if self._calls and self.until == _NEVER:
+            self.needed = min(self.needed * 2, MOST_DIFFERENT)
+        self._calls.clear()
+
+    def begin(self, now: float, retry_after: float | None, most: float = MOST) -> None:
+        """Begin or extend the rest after a refusal; calls that meet the same limit at once count as one step. `most`:
+        seconds of the longest rest for which the node named no time."""
         self.refused_at = now
         if retry_after is not None:
             self.until = max(self.until, now + min(retry_after, LONGEST))
         elif now >= self.until:
-            self.step = min(self.step * 2 or FIRST, MOST)
+            self.step = min(self.step * 2 or FIRST, most)
             self.until = now + self.step
 
 
@@ -44,11 +72,13 @@ class Parking:
     """The rests of one node. Methods are the names of rules, and all methods without a rule share one name, so the
     number of rests is bounded by the chain's table."""
 
-    __slots__ = ("_looks", "_node", "_seen_at", "answered_at", "methods", "troubled")
+    __slots__ = ("_calls", "_looks", "_node", "_seen_at", "answered_at", "methods", "troubled")
 
     def __init__(self) -> None:
         self.methods: dict[str, Rest] = {}
-        """The rests of methods that were refused since they were last answered."""
+        """The rests of methods that were refused since they were last answered, or are refused for single calls."""
+        self._calls: dict[int, Rest] = {}
+        """The rests of single calls, in the order of their first refusals."""
         self._node = Rest()
         self.answered_at = _NEVER
         """The time of the last answered call."""
@@ -68,43 +98,67 @@ class Parking:
         """The time until which the whole node is parked."""
         return self._node.until
 
-    def of(self, method: str) -> float:
-        """The time until which a method is parked, apart from the whole node."""
-        rest = self.methods.get(method)
-        return _NEVER if rest is None else rest.until
+    def of(self, method: str, call: int | None = None) -> float:
+        """The time until which a method, or one call of it, is parked, apart from the whole node."""
+        rest, own = self.methods.get(method), None if call is None else self._calls.get(call)
+        return max(_NEVER if rest is None else rest.until, _NEVER if own is None else own.until)
 
     def resting(self, now: float) -> dict[str, float]:
         """The methods that are parked now, and the time until which they are."""
         return {method: rest.until for method, rest in self.methods.items() if now < rest.until}
 
-    def refused(self, method: str, now: float, retry_after: float | None, *, own_limiter: bool = False) -> None:
+    def refused(
+        self, method: str, now: float, retry_after: float | None, *, call: int | None = None, own_limiter: bool = False
+    ) -> None:
         """Note that the node refused a call because of the rate.
 
         Args:
             retry_after: the seconds that the node named, if any.
+            call: names the content of the call; None: no caller can have caused the refusal.
             own_limiter: the node limits this method by itself (`Rule.limiter`), which says nothing about others.
         """
         self.troubled = True
         rest = self.methods.setdefault(method, Rest())
+        sure = call is None or retry_after is not None
+        enough = rest.refused(call or 0, now) or sure
+        if call is not None:
+            self._call(call).begin(now, retry_after)
+        most = MOST if sure else MOST_UNSURE
+        if enough:
+            rest.begin(now, FIRST if own_limiter and retry_after is None else retry_after, most)
         if own_limiter:
-            rest.begin(now, FIRST if retry_after is None else retry_after)
             rest.refused_at = _NEVER
             return
-        rest.begin(now, retry_after)
         since = max(self.answered_at, now - TOGETHER)
-        if sum(rest.refused_at > since for rest in self.methods.values()) >= SEVERAL:
-            self._node.begin(now, retry_after)
+        enough = self._node.refused(call or 0, now) or sure
+        if enough and sum(rest.refused_at > since for rest in self.methods.values()) >= SEVERAL:
+            self._node.begin(now, retry_after, most)
             self._looks = 0
+
+    def _call(self, call: int) -> Rest:
+        """The rest of a single call."""
+        rest = self._calls.get(call)
+        if rest is None:
+            if len(self._calls) >= MOST_CALLS:
+                del self._calls[next(iter(self._calls))]
+            rest = self._calls[call] = Rest()
+        return rest
 
     def answered(self, method: str, now: float) -> None:
         """Note that the node answered a call."""
         self.answered_at = now
         rest = self.methods.get(method)
         if rest is not None and now >= rest.until:  # a call sent before the refusal does not count
-            del self.methods[method]
+            rest.answered()
+            if rest.until != _NEVER or now - rest.refused_at > TOGETHER:
+                del self.methods[method]
         if now >= self._node.until:
+            self._node.answered()
             self._node.step = 0.0
             self.troubled = bool(self.methods)
+            if not self.troubled:
+                self._calls.clear()
+                self._node = Rest()
 
     def probed(self, seen_at: object) -> None:
         """Note an answered probe, named by `seen_at`. A probe answered after the node's rest began ends that rest.

@@ -93,6 +93,11 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
         """May an answer be kept?"""
         return self.key is not None or self.head_key is not None
 
+    @property
+    def content(self) -> int:
+        """Names what the caller asks, whatever the head is, to tell calls apart within one process."""
+        return hash((self.method, self.asked))
+
     def with_params(self, params: bytes) -> Plan:
         """The same plan with other params to forward."""
         return replace(self, params=params)

@@ -47,6 +47,8 @@ _OF_WHAT_IT_HAS = frozenset(
     }
 )
 """Kinds that teach the limits of a node. Their words may follow a prefix, as in `getting header: ...`."""
+_PREFIX = re.compile(r"(?:rpc error: code = \w+ desc = |[a-z]+_[a-z]+: )?")
+"""What programs of the family of gRPC write before their own words."""
 _QUOTE = re.compile(r"""["`]|(?<!\w)'""")
 """The beginning of a quotation. An apostrophe within a word does not count."""
 _DETAIL = re.compile(r"""["`]|(?<!\w)'|:(?!//)|[=(\[{]""")
@@ -57,7 +59,7 @@ def reach(kind: FailureKind, text: str) -> str:
     """The part of a message in which the words of this kind are searched: its beginning, as far as the node wrote
     it."""
     if kind in _ABOUT_THE_NODE:
-        return _DETAIL.split(text, maxsplit=1)[0]
+        return _DETAIL.split(_PREFIX.sub("", text, count=1), maxsplit=1)[0]
     if kind in _OF_WHAT_IT_HAS:
         return _QUOTE.split(text, maxsplit=1)[0]
     return text
@@ -77,8 +79,12 @@ class ErrorRule(Struct, frozen=True):
     """Whole messages. One that holds a placeholder of `fold` (`<hex>`, `#`) is compared with the folded message."""
     starts: tuple[str, ...] = ()
     contains: tuple[tuple[str, ...], ...] = ()
-    """Groups of fragments. A group matches when all its fragments are within `reach`. One of all texts and groups in
-    `equals`, `starts` and `contains` must match."""
+    """Groups of fragments. A group matches when all its fragments are within `reach`."""
+    words: tuple[re.Pattern[str], ...] = ()
+    """Sets of words, of each of which `reach` holds one. One of all texts and groups in `equals`, `starts` and
+    `contains` must match, or `words`."""
+    unless: tuple[re.Pattern[str], ...] = ()
+    """Words of a different cause: the row does not fit where `reach` holds one of them."""
 
     def fits(self, code: int, message: str, http_status: int) -> bool:
         """Does the row fit? `message` must be in lower case."""
@@ -86,22 +92,25 @@ class ErrorRule(Struct, frozen=True):
             return False
         if self.statuses and http_status not in self.statuses:
             return False
-        if not (self.equals or self.starts or self.contains):
+        if not (self.equals or self.starts or self.contains or self.words):
             return True
-        return (
-            message in self.equals
-            or any(("<" in whole or "#" in whole) and whole == fold(message) for whole in self.equals)
-            or message.startswith(self.starts)
-            or (bool(self.contains) and self._contained(reach(self.kind, message)))
+        if message in self.equals or any(
+            ("<" in whole or "#" in whole) and whole == fold(message) for whole in self.equals
+        ):
+            return True
+        text = reach(self.kind, message)
+        said = (
+            message.startswith(self.starts)
+            or text.startswith(self.starts)
+            or any(all(fragment in text for fragment in group) for group in self.contains)
+            or (bool(self.words) and all(words.search(text) for words in self.words))
         )
-
-    def _contained(self, text: str) -> bool:
-        return any(all(fragment in text for fragment in group) for group in self.contains)
+        return said and not any(words.search(text) for words in self.unless)
 
     @property
     def unconditional(self) -> bool:
         """Does the row fit every error?"""
-        return not (self.codes or self.statuses or self.equals or self.starts or self.contains)
+        return not (self.codes or self.statuses or self.equals or self.starts or self.contains or self.words)
 
 
 class ErrorTable(Struct, frozen=True):

@@ -140,7 +140,8 @@ class Attempt:
                     good.append(attempt)
                     methods.append(attempt.plan.rule.method)
                 if kind is not None:
-                    attempt._learn(reply, kind, now)
+                    # A failure of a whole request is one refusal, however many calls the request carried.
+                    attempt._learn(reply, kind, now, (attempts[0] if isinstance(reply, Failure) else attempt).plan)
             except Exception as error:  # a call that waits must be told, whatever went wrong with its reply
                 told, kind = attempt._stumble(error, now)
             judged.append((attempt, told, kind))
@@ -170,14 +171,14 @@ class Attempt:
             self.pool.unclassed(self.node.id, self.method, code, message, reply.http_status)
         return kind
 
-    def _learn(self, reply: Answer | Failure, kind: FailureKind, now: float) -> None:
-        """Book an attempt whose reply is not good."""
+    def _learn(self, reply: Answer | Failure, kind: FailureKind, now: float, content: Plan) -> None:
+        """Book an attempt whose reply is not good. `content`: the call that the reply may be about."""
         node, pool = self.node, self.pool
         if isinstance(reply, Answer):
             node.replied(now)
         verdict: Verdict = "ignore"
         if not self._is_no_fault(kind):
-            node.learn(kind, self.plan, now, retry_after=reply.retry_after)
+            node.learn(kind, self.plan, now, retry_after=reply.retry_after, content=content)
             verdict = policy(kind).breaker
             if verdict == "failure":
                 pool.balancer.failed(node)

@@ -109,7 +109,7 @@ _MAY_BE_WELL = (Ineligibility.BREAKER_OPEN, Ineligibility.EJECTED, Ineligibility
 def _parked_until(node: Node, why: Ineligibility, plan: Plan, now: float) -> float:
     if why is Ineligibility.SPENT and node.quota is not None:
         return node.quota.parked_until(now) or now
-    return node.parking.until if why is Ineligibility.PARKED else node.parking.of(plan.rule.method)
+    return node.parking.until if why is Ineligibility.PARKED else node.parking.of(plan.rule.method, plan.content)
 
 
 class Separation:

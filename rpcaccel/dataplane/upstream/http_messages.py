@@ -124,8 +124,6 @@ _STATUS_WORDS: dict[FailureKind, str] = {
     FailureKind.MISCONFIGURED: "there is no JSON-RPC at this URL",
     FailureKind.CALL_REFUSED: "the node does not take this call",
 }
-_WHATEVER_IT_SAYS = frozenset({FailureKind.RATE_LIMITED, FailureKind.UNAUTHORIZED})
-"""Kinds of a status that count even when the body is a JSON-RPC error for the call."""
 
 
 class Envelope(Struct, gc=False):
@@ -225,13 +223,13 @@ def _read_error(envelope: Envelope, wanted: bytes, reply: HttpReply) -> Answer |
 
 
 def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
-    """What an answer means together with the HTTP status. A status that limits the rate or refuses the login is a
-    failure whatever the body says; another bad status is one unless the body is a JSON-RPC error for the call."""
+    """What an answer means together with the HTTP status. A bad status is a failure unless the body is a JSON-RPC error
+    for the call, whose words come first (core.replies.error_rules)."""
     if 200 <= reply.status < 300:
         return answer
-    kind = kind_of_status(reply.status)
-    if isinstance(answer, Answer) and answer.error is not None and kind not in _WHATEVER_IT_SAYS:
+    if isinstance(answer, Answer) and answer.error is not None:
         return replace(answer, retry_after=retry_after(reply.headers))
+    kind = kind_of_status(reply.status)
     return _refused(kind, _STATUS_WORDS[kind], reply, answer)
 
 

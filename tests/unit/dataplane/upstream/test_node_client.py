@@ -121,17 +121,16 @@ async def test_credentials_reach_the_node_as_a_header_and_nobody_else(node: RawN
     assert not [secret for secret in ("joe", "hunter22", "0123456789abcdef", "top-secret") if secret in shown]
 
 
-async def test_a_nodes_error_names_no_key_also_when_the_call_failed_by_its_status(
-    node: RawNode, connect: Connect
-) -> None:
+async def test_a_nodes_error_names_no_key_also_under_a_bad_status(node: RawNode, connect: Connect) -> None:
     async def script(call: Call) -> None:
         call.reply(
             b'{"id":%d,"error":{"code":-32005,"message":"0123456789abcdef has no calls left"}}' % call.id, status=429
         )
 
     node.script = script
-    got = await failure(connect(f"http://127.0.0.1:{node.port}/v3/0123456789abcdef"))
-    assert (got.kind, got.error) == (FailureKind.RATE_LIMITED, b'{"code":-32005,"message":"*** has no calls left"}')
+    got = await ask(connect(f"http://127.0.0.1:{node.port}/v3/0123456789abcdef"))
+    assert isinstance(got, Answer)
+    assert (got.http_status, got.error) == (429, b'{"code":-32005,"message":"*** has no calls left"}')
     assert "0123456789abcdef" not in repr(got)
 
 
