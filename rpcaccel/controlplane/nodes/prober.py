@@ -22,11 +22,11 @@ from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen
 from rpcaccel.controlplane.nodes.prover import Prover
 from rpcaccel.controlplane.nodes.proving import Proving, Purse
-from rpcaccel.core.heads.block_time import BlockPace
+from rpcaccel.core.heads.block_time import HEADERS_APART, SLOWEST, BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.lateness import HeadTimes
 from rpcaccel.core.heads.node_trial import NodeTrial, tried
-from rpcaccel.core.heads.probe_schedule import QUICKEST, SLOWEST, BlockRhythm, ProbeSchedule
+from rpcaccel.core.heads.probe_schedule import ProbeSchedule
 from rpcaccel.core.heads.served_head import HeadBook, NetworkHeads, NodeHead, reached_by_half
 from rpcaccel.core.messages import Announced
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -38,6 +38,8 @@ TELL_EVERY = 1.0
 """Seconds after which the heads are published again though only latencies and times have changed."""
 FIRST_WITHIN = 0.3
 """Seconds that the first heads wait for all nodes to be probed: workers should not begin with half of them."""
+QUICKEST = 0.1
+"""Seconds between two probes of a node at the least, where the settings name the block time."""
 _PATIENCE = 5.0
 _CONNECTIONS = 4
 _LARGEST = 16 << 20
@@ -96,15 +98,11 @@ class Prober:
         self._announced: dict[str, None] = {}
         self._open_socket = open_socket
         self._pace = BlockPace(block_time)
-        self._rhythm = BlockRhythm(block_time)
         self._head_times = HeadTimes()
         self._interval = min(SLOWEST, max(QUICKEST, block_time / 2))
-        self._stall = max(45.0, 20 * block_time)
         self._finality, depth = self._chain.finality_with(settings.finality_depth)
-        wait, fresh = min(15.0, max(2.0, 3 * block_time)), max(15.0, 4 * self._interval)
-        self._book = HeadBook(
-            self._finality, depth=depth, wait=wait, fresh=fresh, stall=self._stall, fork_epoch=fork_epoch
-        )
+        fresh = max(15.0, 4 * self._interval)
+        self._book = HeadBook(self._finality, self._pace, depth=depth, fresh=fresh, fork_epoch=fork_epoch)
         self._questions = Questions(self._chain.identity, _PATIENCE)
         self._nodes: dict[str, ProbeState] = {}
         prover = lambda: Prover(self._chain, ahead_of(self._chain.errors, self._settings.error_rules), clock, sleep)  # noqa: E731
@@ -199,7 +197,7 @@ class Prober:
             served=served,
             finalized=self._book.finalized,
             epoch=reached_by_half((claims.epoch, weight) for claims, weight in right if claims.epoch is not None),
-            block_time=self._pace.measured,
+            block_time=self._pace.told,
             eth_chain_id=self._wanted().eth_chain_id,
             network_id=most_said((claims.network_id, weight) for claims, weight in right),
             genesis=(most_said((claims.genesis, weight) for claims, weight in right) or "") if right else None,
@@ -210,14 +208,14 @@ class Prober:
 
     def _node_head(self, probed: ProbeState, now: float) -> NodeHead:
         node_id = probed.settings.id
-        head = probed.node_head(self._book.usable_head_of(node_id), self._book.lag_of(node_id), now, self._stall)
+        head = probed.node_head(self._book.usable_head_of(node_id), self._book.lag_of(node_id), now, self._pace.stall)
         proving = self._proving
         return replace(head, proving=proving.keeps_out(node_id), proof=proving.proof_of(node_id))
 
     # -- nodes come and go ---------------------------------------------------------------------------------------
 
     def _join(self, settings: NodeSettings, *, again: bool) -> None:
-        schedule = ProbeSchedule(self._rhythm, self._clock(), skew=self._rng.uniform(0.9, 1.1))
+        schedule = ProbeSchedule(self._pace, self._clock(), skew=self._rng.uniform(0.9, 1.1))
         probed = self._nodes[settings.id] = ProbeState(settings, self._connect(settings), schedule)
         self._proving.joined(settings.id, again=again)
         if self._running:
@@ -269,7 +267,7 @@ class Prober:
 
     def _between(self) -> float:
         """Seconds between two probes of a node that answers, while no block comes."""
-        return self._interval if self._settings.block_time is not None else self._rhythm.calm
+        return self._interval if self._settings.block_time is not None else self._pace.calm
 
     async def _probe(self, probed: ProbeState) -> None:
         async with probed.lock:  # a look asked for in between waits for the one under way: their answers must not cross
@@ -304,6 +302,9 @@ class Prober:
             for other in self._nodes.values():  # none may be left that answers
                 other.wake()
         self._tell()
+        if isinstance(look, Look) and claims is not None and probed.counts and not self._pace.known:
+            await self._learn_pace(probed.asker, look.sighting.number)
+            self._tell()
 
     def _has_final_one(self, look: Look | Unseen) -> bool | None:
         """Whether a node has block 1 and it is final; None where the node did not tell its head."""
@@ -322,17 +323,22 @@ class Prober:
             probed.see(probed.told, look.latency, now)
         self._proving.seen(probed)
         probed.schedule.looked(seen.number, asked_at)
-        self._spread(probed, seen.number, asked_at)
+        self._spread(probed, seen.number)
         if probed.stream is not None:
-            probed.stream.compare(seen.number, now, self._rhythm.period)
+            probed.stream.compare(seen.number, now, self._pace.period)
 
-    def _spread(self, probed: ProbeState, number: int, now: float) -> None:
+    def _spread(self, probed: ProbeState, number: int, *, pushed: bool = False) -> None:
         """Look at the other nodes as soon as one has a new block."""
-        if not probed.counts or not self._rhythm.see(number, now):
-            return
-        for other in self._nodes.values():
-            if other is not probed and other.schedule.heard(number):
+        now = self._clock()
+        for other in self._nodes.values() if probed.counts else ():
+            if other is not probed and other.schedule.heard(number, now, pushed=pushed):
                 other.wake()
+
+    async def _learn_pace(self, asker: Asker, head: int) -> None:
+        """Learn from the timestamps of two headers how long a block takes."""
+        blocks = min(HEADERS_APART, head)
+        seconds = await self._questions.seconds_between(asker, self._chain.live.block, head - blocks, head)
+        self._pace.state(blocks, seconds)
 
     # -- heads that nodes push -----------------------------------------------------------------------------------
 
@@ -386,7 +392,7 @@ class Prober:
                 probed.leapt_from = before
         probed.schedule.pushed(seen.number, now, understood=understood)
         probed.wake()
-        self._spread(probed, seen.number, now)
+        self._spread(probed, seen.number, pushed=True)
         self._tell()
 
     def _turned(self, probed: ProbeState) -> None:

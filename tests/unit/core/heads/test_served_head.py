@@ -122,7 +122,7 @@ def test_with_no_node_left_the_last_head_stays_and_it_is_said() -> None:
 
 
 def test_a_head_that_stands_still_is_noticed() -> None:
-    heads = book(stall=45.0, fresh=1000.0)
+    heads = book(fresh=1000.0)
     tell(heads, 1.0, a=100)
     assert heads.served(40.0).note == ""
     assert heads.served(90.0).note == "no new block for 50 s"
