@@ -347,7 +347,7 @@ class Prober:
         node, live, enough = probed.settings, self._chain.live, len(self._streams) >= _STREAMS
         if probed.stream is not None or not self._running or not live.namespaces or (enough and not node.ws):
             return
-        if not (found := places(node, self._settings.websockets, live)):
+        if not (found := places(node, self._settings.websockets, live, self._settings.nodes)):
             return
         self._streams.add(node.id)
         hooks = StreamHooks(

@@ -170,7 +170,7 @@ class PendingTransactions:
             if not _fit(head) or head.id not in settings or (refused is not None and now - refused < REFUSED_FOR):
                 continue
             rule, live = self._network.settings.websockets, self._network.chain.live
-            found = places(settings[head.id], rule, live)
+            found = places(settings[head.id], rule, live, self._network.settings.nodes)
             if head.place < len(found):
                 return settings[head.id], found[head.place]
         return None
