@@ -154,12 +154,11 @@ class Prober:
         self._weigh()
 
     def hint(self, node_id: str, head: int) -> None:
-        """Take an answer that named block `head` as a sign that the node has it, as far as the block time allows."""
+        """Look at a node once, since an answer of it named block `head`. That is no head: a chain may tell of a block
+        before any node gives it."""
         probed = self._nodes.get(node_id)
-        if probed is None or probed.verdict.right is False:
-            return
-        if self._book.hint(node_id, head, self._clock(), self._pace.seconds):
-            self._tell()
+        if probed is not None and probed.schedule.hinted(head):
+            probed.wake()
 
     async def probe_now(self, node_id: str) -> NodeHead | None:
         """Probe a node at once, its identity included; None when there is no such node."""
@@ -250,7 +249,9 @@ class Prober:
         steady = probed.fails or self._settings.block_time is not None
         began, jitter = self._clock(), self._rng.uniform(0.9, 1.1)  # which keeps probers out of step
         while (now := self._clock()) < (
-            at := began + self._pause(probed) * jitter if steady else probed.schedule.next(now)
+            at := min(began + self._pause(probed) * jitter, probed.schedule.look_for_hint(now))
+            if steady
+            else probed.schedule.next(now)
         ):
             probed.resting = asyncio.ensure_future(self._sleep(at - now))
             try:
@@ -303,7 +304,8 @@ class Prober:
                 other.wake()
         self._tell()
         if isinstance(look, Look) and claims is not None and probed.counts and not self._pace.known:
-            await self._learn_pace(probed.asker, look.sighting.number)
+            blocks, method = min(HEADERS_APART, head := look.sighting.number), self._chain.live.block
+            self._pace.state(blocks, await self._questions.seconds_between(probed.asker, method, head - blocks, head))
             self._tell()
 
     def _has_final_one(self, look: Look | Unseen) -> bool | None:
@@ -317,7 +319,7 @@ class Prober:
                 if number is not None and block_hash is not None:
                     self._book.confirm(node_id, number, block_hash)
                     probed.leapt_from = -1 if number == probed.leapt_from else probed.leapt_from
-            self._book.observe(node_id, replace(seen, asked_at=asked_at), now)
+            self._book.observe(node_id, seen, now)
             probed.see(seen.number, look.latency, now)
         else:
             probed.see(probed.told, look.latency, now)
@@ -333,12 +335,6 @@ class Prober:
         for other in self._nodes.values() if probed.counts else ():
             if other is not probed and other.schedule.heard(number, now, pushed=pushed):
                 other.wake()
-
-    async def _learn_pace(self, asker: Asker, head: int) -> None:
-        """Learn from the timestamps of two headers how long a block takes."""
-        blocks = min(HEADERS_APART, head)
-        seconds = await self._questions.seconds_between(asker, self._chain.live.block, head - blocks, head)
-        self._pace.state(blocks, seconds)
 
     # -- heads that nodes push -----------------------------------------------------------------------------------
 

@@ -42,8 +42,9 @@ _BURST, _SPARE = 4.0, 2.6
 class ProbeSchedule:
     """When one node is to be looked at (monotonic seconds). It is told of each look, and of blocks seen elsewhere."""
 
-    __slots__ = ("_delay", "_due", "_fresh", "_heard", "_heralded_at", "_hits", "_last", "_late", "_missed", "_number",
-                 "_pace", "_saved", "_saved_at", "_skew", "_unsure", "_wide", "pushes")  # fmt: skip
+    __slots__ = ("_delay", "_due", "_fresh", "_heard", "_heralded_at", "_hint", "_hinted", "_hits", "_last", "_late",
+                 "_missed", "_number", "_pace", "_saved", "_saved_at", "_skew", "_unsure", "_wide",
+                 "pushes")  # fmt: skip
 
     def __init__(self, pace: BlockPace, now: float, *, skew: float = 1.0) -> None:
         """`skew`: factor on the pauses while no rhythm is known, which keeps the looks at several nodes out of step."""
@@ -69,6 +70,8 @@ class ProbeSchedule:
         the looks for the time when there is a block to see."""
         self._delay = 0.0
         """Seconds from such a push until this node has the block."""
+        self._hint, self._hinted = False, -1
+        """Whether an answer named a block that the node was not looked at for, and the block that was named last."""
         self._unsure = False
         """Did the node push a block of which only a look can tell what it means?"""
         self._saved, self._saved_at = _BURST, now
@@ -105,7 +108,7 @@ class ProbeSchedule:
         """When a look would be useful, and how many looks must have been saved up for it."""
         if self._unsure:
             return now, 1.0
-        if self._fresh and not self.pushes and self._pace.known:
+        if self._hint or (self._fresh and not self.pushes and self._pace.known):
             # A look is due soon in any case, or it is not known when.
             need = 1.0 if self._due is None or self._missed or self._due - now < self._pause else _SPARE
             if self._spare(now) >= need:
@@ -139,7 +142,7 @@ class ProbeSchedule:
         self._saved = min(_BURST, self._saved + (asked_at - self._saved_at) / cost) - 1.0
         self._saved_at = asked_at
         before, self._last = self._last, asked_at
-        self._fresh = self._unsure = False
+        self._fresh = self._unsure = self._hint = False
         if number > self._number:
             if self._number >= 0:
                 self._see(before, asked_at)
@@ -167,6 +170,20 @@ class ProbeSchedule:
         gone."""
         self._unsure = self._unsure or (self.pushes and not pushes)
         self.pushes = pushes
+
+    def hinted(self, number: int) -> bool:
+        """Note that an answer of the node to a client named a block. True when the node is to be looked at for it.
+
+        That is once for each block: a chain may tell of a block before any node has it.
+        """
+        if not self._number < number <= self._number + _FAR or number == self._hinted:
+            return False
+        self._hint, self._hinted = True, number
+        return True
+
+    def look_for_hint(self, now: float) -> float:
+        """When a look about what an answer named can be afforded; infinite: there is none to be made."""
+        return self._affordable(now, _SPARE, now) if self._hint else inf
 
     def heard(self, number: int, now: float, *, pushed: bool = False) -> bool:
         """Note that another node has a block, which it may have `pushed`. True when this node is to be looked at for

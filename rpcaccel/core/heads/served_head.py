@@ -245,11 +245,6 @@ class HeadBook:
         if self._may_reorganise and view.record(number, block_hash):
             self._turn(view)
 
-    def hint(self, node_id: str, number: int, now: float, block_time: float) -> bool:
-        """Take a hint: a node's answer named block `number`. True when that raised the node's head
-        (`ChainView.hint`)."""
-        return self._view(node_id).hint(number, now, block_time)
-
     def is_final(self, number: int, sighting: Sighting) -> bool:
         """Does the node with this newest block have block `number`, and is that final: by what the node reports, or by
         what was final before?"""
@@ -262,8 +257,8 @@ class HeadBook:
         return number <= min(sighting.number, max(final, self._final))
 
     def told(self, now: float) -> int:
-        """The highest block that nodes with half of the weight have reported, without hints; -1 without any."""
-        return reached_by_half((view.told, view.weight) for view in self._live(now))
+        """The highest block that nodes with half of the weight have reported; -1 without any."""
+        return reached_by_half((view.head, view.weight) for view in self._live(now))
 
     def served(self, now: float) -> Served:
         """The head to serve from now on; `now` must not go back between calls."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.controlplane.nodes.prober import CHECK_EVERY, Prober
@@ -376,15 +378,6 @@ async def test_block_1_is_asked_for_as_soon_as_it_is_there_and_before_it_is_serv
     assert [node.asked.count("hmyv2_getHeaderByNumber") for node in world.nodes.values()] == asked == [4, 4, 4]
 
 
-async def test_while_block_1_is_served_and_was_not_asked_for_it_is_not_known(world: World) -> None:
-    for node in world.nodes.values():
-        node.head = 0
-    prober = await world.start()
-    for name in "abc":
-        prober.hint(name, 2)
-    assert (world.heads.served.head, world.heads.block_one) == (2, None)
-
-
 async def test_a_chain_begun_anew_that_has_no_block_1_yet_does_not_keep_that_of_the_old_one(world: World) -> None:
     await world.start()
     for node in world.nodes.values():
@@ -567,25 +560,42 @@ async def test_a_node_whose_head_stands_is_noticed(world: World) -> None:
     assert world.node("a").note == ""
 
 
-async def test_a_hint_moves_the_head_at_once(world: World) -> None:
-    prober = await world.start()
+@pytest.mark.parametrize("block_time", [None, 20.0])
+async def test_an_answer_that_names_a_block_makes_one_look_which_alone_moves_the_head(
+    world: World, block_time: float | None
+) -> None:
+    prober = await world.start(block_time=block_time)
+    await world.wait(0.3)
+    world.nodes["b"].head = 101
+    looks = {name: node.asked.count("hmyv2_blockNumber") for name, node in world.nodes.items()}
     for name in ("a", "b", "nobody"):
-        prober.hint(name, 101)
-    assert world.heads.served.head == 101
-    assert world.node("a").head == 101
-    count = len(world.told)
-    for unbelieved in (90, 16_777_215):
-        prober.hint("a", unbelieved)
-    assert len(world.told) == count
+        for _ in range(5):
+            prober.hint(name, 101)
+            await world.settle()
+    assert {name: world.node(name).head for name in "abc"} == {"a": 100, "b": 101, "c": 100}
+    assert world.nodes["a"].asked.count("hmyv2_blockNumber") == looks["a"] + 1
+    for never in (90, 16_777_215, 2**64):
+        prober.hint("c", never)
+    await world.settle()
+    if block_time is not None:
+        assert world.nodes["c"].asked.count("hmyv2_blockNumber") == looks["c"]
 
 
-async def test_hints_do_not_make_blocks_seem_to_come_quicker_so_that_the_next_reaches_further(world: World) -> None:
-    prober = await world.start()
-    for block in (*range(101, 109), 120):
-        world.clock.advance(0.01)
-        for name in ("a", "b"):
-            prober.hint(name, block)
-    assert world.heads.served.head == 108
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2**65)), max_size=20))
+def test_whatever_answers_name_no_head_is_above_what_nodes_gave(hints: list[tuple[str, int]]) -> None:
+    async def story() -> None:
+        world = World()
+        world.nodes = {"a": Node(), "b": Node(), "c": Node(99)}
+        prober = await world.start("ethereum", chain_id=1666600000)
+        for name, number in hints:
+            prober.hint(name, number)
+            await world.wait(0.1, step=0.1)
+        assert {(heads.served.head, *(node.head for node in heads.nodes)) for heads in world.told[1:]} <= {
+            (100, 100, 100, 99)
+        }
+        await prober.stop()
+
+    asyncio.run(story())
 
 
 async def test_a_node_can_be_looked_at_at_once(world: World) -> None:
