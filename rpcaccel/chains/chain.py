@@ -115,8 +115,8 @@ class LiveTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Code and message of the error for a filter of logs whose last block is below its first one."""
     http_code: int = -32601
     """The code of the error that a subscribe over HTTP gets."""
-    ports: dict[str, int] = {}
-    """The usual WebSocket port, by the port of HTTP on the same host."""
+    port_offsets: tuple[int, ...] = ()
+    """How far above the port of HTTP the WebSocket usually is on the same host, where both are not one port."""
     hosts: dict[str, str] = {}
     """The host of the WebSocket, by the host of HTTP, for public endpoints that have another one."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.served_head import HeadBook
 
@@ -11,7 +12,7 @@ FRESH = 15.0
 
 def book(finality: str = "instant", **options: float) -> HeadBook:
     """A book of heads with the patience of these tests."""
-    return HeadBook(finality, **{"wait": WAIT, "fresh": FRESH, **options})  # type: ignore[arg-type]
+    return HeadBook(finality, BlockPace(WAIT / 3), **{"fresh": FRESH, **options})  # type: ignore[arg-type]
 
 
 def tell(heads: HeadBook, now: float, **numbers: int) -> None:

@@ -101,6 +101,8 @@ class HeadStream:
             named: do the settings name the address? Then the operator is told why it does not work.
         """
         self._places = places
+        self._order = list(range(len(places)))
+        """The places in the order in which they are tried: the one that worked last comes first."""
         self._namespace = namespace
         self._hooks = hooks
         self._named = named
@@ -135,15 +137,16 @@ class HeadStream:
         """Follow the heads for ever, with pauses after failures."""
         while True:
             why, worked = "", False
-            for place, address in enumerate(self._places):
+            for place in self._order:
                 self.place, began = place, self._clock()
                 try:
-                    why = await self._follow(address)
+                    why = await self._follow(self._places[place])
                 except Exception as error:  # a bug must not end the stream
                     why = f"failed in an unforeseen way: {type(error).__name__}"
                 worked = self.pushes
                 self._end(why)
                 if worked:
+                    self._order = sorted(self._order, key=lambda other: other != place)
                     break
             self._fails = 1 if worked and self._clock() - began >= LASTING else self._fails + 1
             if self._fails > _LOST and not (self._named or worked):

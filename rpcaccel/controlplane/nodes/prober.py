@@ -22,11 +22,11 @@ from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen
 from rpcaccel.controlplane.nodes.prover import Prover
 from rpcaccel.controlplane.nodes.proving import Proving, Purse
-from rpcaccel.core.heads.block_time import BlockPace
+from rpcaccel.core.heads.block_time import HEADERS_APART, SLOWEST, BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.lateness import HeadTimes
 from rpcaccel.core.heads.node_trial import NodeTrial, tried
-from rpcaccel.core.heads.probe_schedule import QUICKEST, SLOWEST, BlockRhythm, ProbeSchedule
+from rpcaccel.core.heads.probe_schedule import ProbeSchedule
 from rpcaccel.core.heads.served_head import HeadBook, NetworkHeads, NodeHead, reached_by_half
 from rpcaccel.core.messages import Announced
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -38,6 +38,8 @@ TELL_EVERY = 1.0
 """Seconds after which the heads are published again though only latencies and times have changed."""
 FIRST_WITHIN = 0.3
 """Seconds that the first heads wait for all nodes to be probed: workers should not begin with half of them."""
+QUICKEST = 0.1
+"""Seconds between two probes of a node at the least, where the settings name the block time."""
 _PATIENCE = 5.0
 _CONNECTIONS = 4
 _LARGEST = 16 << 20
@@ -96,15 +98,11 @@ class Prober:
         self._announced: dict[str, None] = {}
         self._open_socket = open_socket
         self._pace = BlockPace(block_time)
-        self._rhythm = BlockRhythm(block_time)
         self._head_times = HeadTimes()
         self._interval = min(SLOWEST, max(QUICKEST, block_time / 2))
-        self._stall = max(45.0, 20 * block_time)
         self._finality, depth = self._chain.finality_with(settings.finality_depth)
-        wait, fresh = min(15.0, max(2.0, 3 * block_time)), max(15.0, 4 * self._interval)
-        self._book = HeadBook(
-            self._finality, depth=depth, wait=wait, fresh=fresh, stall=self._stall, fork_epoch=fork_epoch
-        )
+        fresh = max(15.0, 4 * self._interval)
+        self._book = HeadBook(self._finality, self._pace, depth=depth, fresh=fresh, fork_epoch=fork_epoch)
         self._questions = Questions(self._chain.identity, _PATIENCE)
         self._nodes: dict[str, ProbeState] = {}
         prover = lambda: Prover(self._chain, ahead_of(self._chain.errors, self._settings.error_rules), clock, sleep)  # noqa: E731
@@ -156,12 +154,11 @@ class Prober:
         self._weigh()
 
     def hint(self, node_id: str, head: int) -> None:
-        """Take an answer that named block `head` as a sign that the node has it, as far as the block time allows."""
+        """Look at a node once, since an answer of it named block `head`. That is no head: a chain may tell of a block
+        before any node gives it."""
         probed = self._nodes.get(node_id)
-        if probed is None or probed.verdict.right is False:
-            return
-        if self._book.hint(node_id, head, self._clock(), self._pace.seconds):
-            self._tell()
+        if probed is not None and probed.schedule.hinted(head):
+            probed.wake()
 
     async def probe_now(self, node_id: str) -> NodeHead | None:
         """Probe a node at once, its identity included; None when there is no such node."""
@@ -199,7 +196,7 @@ class Prober:
             served=served,
             finalized=self._book.finalized,
             epoch=reached_by_half((claims.epoch, weight) for claims, weight in right if claims.epoch is not None),
-            block_time=self._pace.measured,
+            block_time=self._pace.told,
             eth_chain_id=self._wanted().eth_chain_id,
             network_id=most_said((claims.network_id, weight) for claims, weight in right),
             genesis=(most_said((claims.genesis, weight) for claims, weight in right) or "") if right else None,
@@ -210,14 +207,14 @@ class Prober:
 
     def _node_head(self, probed: ProbeState, now: float) -> NodeHead:
         node_id = probed.settings.id
-        head = probed.node_head(self._book.usable_head_of(node_id), self._book.lag_of(node_id), now, self._stall)
+        head = probed.node_head(self._book.usable_head_of(node_id), self._book.lag_of(node_id), now, self._pace.stall)
         proving = self._proving
         return replace(head, proving=proving.keeps_out(node_id), proof=proving.proof_of(node_id))
 
     # -- nodes come and go ---------------------------------------------------------------------------------------
 
     def _join(self, settings: NodeSettings, *, again: bool) -> None:
-        schedule = ProbeSchedule(self._rhythm, self._clock(), skew=self._rng.uniform(0.9, 1.1))
+        schedule = ProbeSchedule(self._pace, self._clock(), skew=self._rng.uniform(0.9, 1.1))
         probed = self._nodes[settings.id] = ProbeState(settings, self._connect(settings), schedule)
         self._proving.joined(settings.id, again=again)
         if self._running:
@@ -252,7 +249,9 @@ class Prober:
         steady = probed.fails or self._settings.block_time is not None
         began, jitter = self._clock(), self._rng.uniform(0.9, 1.1)  # which keeps probers out of step
         while (now := self._clock()) < (
-            at := began + self._pause(probed) * jitter if steady else probed.schedule.next(now)
+            at := min(began + self._pause(probed) * jitter, probed.schedule.look_for_hint(now))
+            if steady
+            else probed.schedule.next(now)
         ):
             probed.resting = asyncio.ensure_future(self._sleep(at - now))
             try:
@@ -269,7 +268,7 @@ class Prober:
 
     def _between(self) -> float:
         """Seconds between two probes of a node that answers, while no block comes."""
-        return self._interval if self._settings.block_time is not None else self._rhythm.calm
+        return self._interval if self._settings.block_time is not None else self._pace.calm
 
     async def _probe(self, probed: ProbeState) -> None:
         async with probed.lock:  # a look asked for in between waits for the one under way: their answers must not cross
@@ -304,6 +303,10 @@ class Prober:
             for other in self._nodes.values():  # none may be left that answers
                 other.wake()
         self._tell()
+        if isinstance(look, Look) and claims is not None and probed.counts and not self._pace.known:
+            blocks, method = min(HEADERS_APART, head := look.sighting.number), self._chain.live.block
+            self._pace.state(blocks, await self._questions.seconds_between(probed.asker, method, head - blocks, head))
+            self._tell()
 
     def _has_final_one(self, look: Look | Unseen) -> bool | None:
         """Whether a node has block 1 and it is final; None where the node did not tell its head."""
@@ -316,22 +319,21 @@ class Prober:
                 if number is not None and block_hash is not None:
                     self._book.confirm(node_id, number, block_hash)
                     probed.leapt_from = -1 if number == probed.leapt_from else probed.leapt_from
-            self._book.observe(node_id, replace(seen, asked_at=asked_at), now)
+            self._book.observe(node_id, seen, now)
             probed.see(seen.number, look.latency, now)
         else:
             probed.see(probed.told, look.latency, now)
         self._proving.seen(probed)
         probed.schedule.looked(seen.number, asked_at)
-        self._spread(probed, seen.number, asked_at)
+        self._spread(probed, seen.number)
         if probed.stream is not None:
-            probed.stream.compare(seen.number, now, self._rhythm.period)
+            probed.stream.compare(seen.number, now, self._pace.period)
 
-    def _spread(self, probed: ProbeState, number: int, now: float) -> None:
+    def _spread(self, probed: ProbeState, number: int, *, pushed: bool = False) -> None:
         """Look at the other nodes as soon as one has a new block."""
-        if not probed.counts or not self._rhythm.see(number, now):
-            return
-        for other in self._nodes.values():
-            if other is not probed and other.schedule.heard(number):
+        now = self._clock()
+        for other in self._nodes.values() if probed.counts else ():
+            if other is not probed and other.schedule.heard(number, now, pushed=pushed):
                 other.wake()
 
     # -- heads that nodes push -----------------------------------------------------------------------------------
@@ -341,7 +343,7 @@ class Prober:
         node, live, enough = probed.settings, self._chain.live, len(self._streams) >= _STREAMS
         if probed.stream is not None or not self._running or not live.namespaces or (enough and not node.ws):
             return
-        if not (found := places(node, self._settings.websockets, live)):
+        if not (found := places(node, self._settings.websockets, live, self._settings.nodes)):
             return
         self._streams.add(node.id)
         hooks = StreamHooks(
@@ -386,7 +388,7 @@ class Prober:
                 probed.leapt_from = before
         probed.schedule.pushed(seen.number, now, understood=understood)
         probed.wake()
-        self._spread(probed, seen.number, now)
+        self._spread(probed, seen.number, pushed=True)
         self._tell()
 
     def _turned(self, probed: ProbeState) -> None:

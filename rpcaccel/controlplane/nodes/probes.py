@@ -27,7 +27,8 @@ _NOTHING = Probe("")
 _LONGEST_VERSION = 100
 """Characters that are kept of the version of a node's software."""
 _ROLE_PATIENCE = 1.0
-"""Seconds that a node may take to answer about its roles: the answer about its head waits for that."""
+"""Seconds that a node may take to answer about its roles or about timestamps: the answer about its head waits for
+that."""
 
 
 class Asker(Protocol):
@@ -89,8 +90,7 @@ class Questions:
         probes = [self._identity.head]
         block = self._identity.block if hashes else None
         if block is not None:
-            numbered = (_NOTHING if number is None else _at(block, f'"{number:#x}"') for number in (again, question))
-            probes = [_at(block, _LATEST), *numbered]
+            probes = [_at(block, _LATEST), _NOTHING if question is None else _at(block, f'"{question:#x}"')]
         if final and self._identity.final is not None:
             probes.append(self._identity.final)
         replies = await asyncio.gather(*(self._ask(asker, probe) for probe in probes))
@@ -107,7 +107,21 @@ class Questions:
         seen = Sighting(sighting.number, sighting.hash, sighting.parent, told, final_hash)
         if block is None:
             return Look(seen, first.elapsed)
-        return Look(seen, first.elapsed, _hash(replies[1]), _hash(replies[2]))
+        # What the newest block shows need not be asked for: mostly, the head before is the same block or its parent.
+        old = {None: None, seen.number: seen.hash, seen.number - 1: seen.parent}
+        if again not in old:
+            old[again] = _hash(await self._ask(asker, _at(block, f'"{again:#x}"')))
+        return Look(seen, first.elapsed, old[again], _hash(replies[1]))
+
+    async def seconds_between(self, asker: Asker, method: str, first: int, last: int) -> float:
+        """The difference of the timestamps of two blocks in seconds; 0 where the node does not tell both.
+
+        `method`: that of a block by number.
+        """
+        blocks = (Probe(method, f'["{number:#x}",false]', "timestamp") for number in (first, last))
+        replies = await asyncio.gather(*(self._ask(asker, block, _ROLE_PATIENCE) for block in blocks))
+        before, after = (number_at(_result(reply), "timestamp") for reply in replies)
+        return 0.0 if before is None or after is None else float(after - before)
 
     async def claims(self, asker: Asker) -> Claims | None:
         """The identity that the node claims; None when one of the calls got no answer at all.

@@ -282,8 +282,7 @@ class SupervisorView:
 
 
 def _block_time(network: NetworkSettings, heads: NetworkHeads | None) -> float | None:
-    measured = None if heads is None or heads.block_time is None else float(f"{heads.block_time:.2g}")
-    return network.block_time or measured
+    return network.block_time or (None if heads is None else heads.block_time)
 
 
 def _takes_calls(state: NodeState, found: NodeHead | None, told: Sequence[NodeReport]) -> bool:

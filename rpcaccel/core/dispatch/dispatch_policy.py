@@ -8,7 +8,7 @@ Of several bad ends the client is told the one that says most about the call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from math import inf
 
 from msgspec import Struct
@@ -18,6 +18,9 @@ from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
+
+_PACES = 64
+"""Settings that are remembered: they change with the pace of a chain."""
 
 
 class Settle(Struct, frozen=True):
@@ -41,7 +44,17 @@ class DispatchSettings(Struct, frozen=True, kw_only=True):
     patience: float = inf
     """Seconds for which the nodes that have a block are waited for, where others are merely behind."""
     behind_pause: float | None = None
-    """Seconds (about a block time) to wait before nodes are asked again that were not there yet; None: never."""
+    """Seconds (half a block) that a call may wait altogether for nodes that were not there yet; None: no time."""
+
+    def pause(self, number: int) -> float | None:
+        """Seconds to wait after so many (from 1) "not there yet" answers.
+
+        The pauses grow, and are `behind_pause` together: most machines that lack a block have it a moment later.
+        """
+        if self.behind_pause is None:
+            return None
+        most = self.behind_attempts
+        return self.behind_pause * 2 * number / (most * (most + 1))
 
 
 def dispatch_settings(settings: DispatchSettings, plan: Plan, nodes: Sequence[Node]) -> DispatchSettings:
@@ -50,7 +63,7 @@ def dispatch_settings(settings: DispatchSettings, plan: Plan, nodes: Sequence[No
     if settings.behind_pause is None and not settings.behind_attempts:
         return settings
     if plan.block is None:
-        return _without_pause(settings)
+        return without_pause(settings)
     needed, best = plan.block + plan.depth, -1
     for node in nodes:
         if node.head >= needed:
@@ -59,13 +72,14 @@ def dispatch_settings(settings: DispatchSettings, plan: Plan, nodes: Sequence[No
     return _without_waiting(settings) if best >= 0 else settings
 
 
-@cache
+@lru_cache(_PACES)
 def _without_waiting(settings: DispatchSettings) -> DispatchSettings:
     return replace(settings, behind_attempts=0, behind_pause=None)
 
 
-@cache
-def _without_pause(settings: DispatchSettings) -> DispatchSettings:
+@lru_cache(_PACES)
+def without_pause(settings: DispatchSettings) -> DispatchSettings:
+    """The settings of a call that is not to wait, or has waited, for nodes that are not there yet."""
     return replace(settings, behind_pause=None)
 
 

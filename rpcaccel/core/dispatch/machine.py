@@ -292,7 +292,7 @@ class Dispatch:
         node = self._chooser.next(self.tried, now)
         if node is not None:
             return self._pay_and_start(node, behind, failure, now)
-        pause = settings.behind_pause
+        pause = settings.pause(self._behind)
         if pause is None or now + pause >= self._ends:
             return self._give_up(now)
         self.state = _PAUSING

@@ -1,66 +1,127 @@
-"""Estimates the block time of a chain from the heads that were seen: chains that share a table differ in it."""
+"""How long a block of a network takes: every look, wait and patience follows from this.
+
+Chains that share a table differ in their block time by a factor of fifty. The timestamps of two headers give it at the
+first look, and the moves of the head once some blocks have come; until then the table's value is expected.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from statistics import median
 
-_ENOUGH = 5
-"""Moves of the head after which the block time can be estimated."""
-_REMEMBERED = 32
-_NEWEST = 9
-"""Moves of the head whose median shows that blocks come more quickly than expected."""
+SLOWEST = 5.0
+"""Seconds between two looks at the most while no block comes."""
+HEADERS_APART = 64
+"""Blocks between the two headers whose timestamps, whole seconds, give the block time."""
+_FEWEST_APART = 4
+_CALMEST = 1.0
+"""Seconds between two looks at the least while no block comes when one is due, and while the period is not known."""
+_TIRING = 1 / 8
+"""Share of the time since the newest block that is a pause while no rhythm is known: a chain that stands is looked at
+less and less often."""
+_REMEMBERED = 16
+"""Moves of the head that are remembered: what was quick for a while is forgotten after half as many."""
+_FAR = 1000
+"""Blocks by which the head may move at once for the move to count: another chain is no quick one."""
+_BACK = 2
+"""Blocks by which the head may seem to go back while it did not."""
+_ENOUGH, _ENOUGH_MORE = 4, 16
+"""Blocks after which the moves of the head tell the period; more where headers have told it, since the first looks see
+blocks at uneven times."""
+_USUAL = 4.0
+"""Multiple of the median from which the time that a block took is a halt of the chain, and part of it up to which a
+node caught up."""
 _ALIKE = 0.15
-"""Share of the expected block time by which the measured one may differ from it and still be taken for the same."""
-_QUICKER = 0.75
-"""Share of the expected block time below which an estimate counts; above it, the polls may just have been uneven."""
+"""Share of the expected period by which the period may differ from it and still be told as the same."""
+_SHORTEST = 0.001
+"""Seconds of the shortest period."""
 
 
 class BlockPace:
-    """The expected and the measured block time in seconds."""
+    """The period of a network's blocks in seconds."""
 
-    __slots__ = ("_at", "_expected", "_moves", "_number")
+    __slots__ = ("_at", "_measured", "_moves", "_number", "_stated", "expected")
 
     def __init__(self, expected: float) -> None:
-        """`expected`: block time in seconds of most chains of this kind."""
-        self._expected = expected
-        self._moves: deque[float] = deque(maxlen=_REMEMBERED)
-        self._number = -1
-        self._at = 0.0
+        """`expected`: the block time of most chains of this kind, or that of the settings (seconds)."""
+        self.expected = expected
+        self._moves: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
+        """How long the newest moves of the head took, and of how many blocks each was."""
+        self._number, self._at = -1, 0.0
+        self._measured: float | None = None
+        self._stated: float | None = None
 
     def __repr__(self) -> str:
-        return f"<a block takes {self.seconds:g} s, expected {self._expected:g} s>"
-
-    def see(self, number: int, now: float) -> None:
-        """Note that the head was `number` at `now` (monotonic seconds). A head that went back starts a new
-        measurement."""
-        if number == self._number:
-            return
-        if 0 <= self._number < number:
-            self._moves.append((now - self._at) / (number - self._number))
-        self._number, self._at = number, now
+        return f"<a block every {self.period:g} s{'' if self.known else ' expected'}>"
 
     @property
-    def measured(self) -> float | None:
-        """Seconds that a block took lately; None until a few blocks have come.
+    def known(self) -> bool:
+        """Is the period more than an expectation?"""
+        return self._measured is not None or self._stated is not None
 
-        The probes see a block up to one interval late, so many moves are averaged, without the quickest and the slowest
-        quarter of them: a halt of the chain or a node that catches up is no block time.
-        """
-        if len(self._moves) < _ENOUGH:
-            return None
-        cut = len(self._moves) // 4
-        middle = sorted(self._moves)[cut : len(self._moves) - cut]
-        mean = sum(middle) / len(middle)
-        return self._expected if abs(mean - self._expected) < _ALIKE * self._expected else mean
+    @property
+    def period(self) -> float:
+        """Seconds from one block to the next; as expected until that is known."""
+        return self._measured or self._stated or self.expected
 
     @property
     def seconds(self) -> float:
-        """The block time in seconds: as expected, or less if blocks came more quickly; never more.
+        """The period by which calls wait and nodes are judged: never more than what is expected."""
+        return min(self.expected, self.period)
 
-        It follows the median of the newest moves, so that a single jump (a node that catches up) does not count.
-        """
-        if len(self._moves) < _ENOUGH:
-            return self._expected
-        seen = median(list(self._moves)[-_NEWEST:])
-        return seen if seen < _QUICKER * self._expected else self._expected
+    @property
+    def told(self) -> float | None:
+        """The period so that it changes seldom: in two digits, and as expected where it is about that; None until it is
+        known."""
+        about = abs(self.period - self.expected) < _ALIKE * self.expected
+        return (self.expected if about else float(f"{self.period:.2g}")) if self.known else None
+
+    @property
+    def wait(self) -> float:
+        """Seconds that the served head waits for the nodes that have it."""
+        return min(15.0, max(2.0, 3 * self.seconds))
+
+    @property
+    def stall(self) -> float:
+        """Seconds without a new block after which the chain is said to stand."""
+        return max(45.0, 20 * self.seconds)
+
+    @property
+    def calm(self) -> float:
+        """Seconds between two looks while no block comes: half a block, as far as the bounds allow."""
+        return min(SLOWEST, max(_CALMEST, self.period / 2))
+
+    def pause(self, now: float) -> float:
+        """Seconds between two looks while it is not known when a block is due: a quarter of the period where that is
+        known, since the expected one may be far too long."""
+        least = self.period / 4 if self.known else _CALMEST
+        return min(self.calm, max(least, _TIRING * (now - self._at)))
+
+    def state(self, blocks: int, seconds: float) -> None:
+        """Take the difference of two headers in blocks and in seconds. A chain that stood between them, or a false
+        timestamp, makes the period no longer than expected; equal timestamps say nothing."""
+        if blocks >= _FEWEST_APART and seconds > 0 and self._stated is None:
+            self._stated = min(self.expected, max(_SHORTEST, seconds / blocks))
+
+    def see(self, number: int, now: float) -> None:
+        """Note that the head was `number` at `now` (monotonic seconds)."""
+        if self._number - _BACK <= number <= self._number:
+            return
+        if self._number < number <= self._number + _FAR and self._number >= 0:
+            self._moves.append((now - self._at, number - self._number))
+            # A single move tells the period only when it is no difference between two nodes.
+            sure = len(self._moves) > 1 or now - self._at >= _CALMEST
+            enough = _ENOUGH if self._stated is None else _ENOUGH_MORE
+            if sure and sum(blocks for _, blocks in self._moves) >= enough:
+                self._measured = self._mean()
+        self._number, self._at = number, now
+
+    def _mean(self) -> float:
+        """The mean of the moves that are no halt of the chain and no jump of a node that catches up."""
+        middle = median(seconds / blocks for seconds, blocks in self._moves)
+        usual = [
+            (seconds, blocks)
+            for seconds, blocks in self._moves
+            if middle / _USUAL * blocks <= seconds <= middle * _USUAL * blocks
+        ]
+        return max(_SHORTEST, sum(seconds for seconds, _ in usual) / sum(blocks for _, blocks in usual))

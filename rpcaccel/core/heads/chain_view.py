@@ -8,11 +8,6 @@ from msgspec import Struct
 
 REMEMBERED = 64
 """Block hashes kept for each node: enough to notice a reorganisation between two polls."""
-HINT_REACH = 8
-"""Blocks above a node's last reported head that a hint may claim at any time: probes come every half block or later,
-and a node that catches up imports several blocks at once."""
-HINT_HASTE = 2.0
-"""Factor by which blocks may have come more quickly than usual since the node last reported its head."""
 
 
 class Sighting(Struct, frozen=True):
@@ -25,15 +20,13 @@ class Sighting(Struct, frozen=True):
     final: int | None = None
     """The newest block that the node calls finalized; None when the chain has no such tag."""
     final_hash: str | None = None
-    asked_at: float | None = None
-    """Monotonic time at which the node was asked. A hint that came later is newer than the report."""
 
 
 class ChainView:
     """Everything that one node has reported so far."""
 
-    __slots__ = ("_hinted_at", "_left", "_lower", "_told_at", "eligible", "final", "final_hash", "gone", "hashes",
-                 "head", "seen_at", "sure", "told", "turned", "turned_at", "weight")  # fmt: skip
+    __slots__ = ("_left", "_lower", "eligible", "final", "final_hash", "gone", "hashes", "head", "seen_at", "sure",
+                 "turned", "turned_at", "weight")  # fmt: skip
 
     def __init__(self) -> None:
         self.weight = 1.0
@@ -54,9 +47,6 @@ class ChainView:
         self._lower = False
         self._left: dict[str, None] = {}
         """Hashes of blocks that the node has left behind with their branch."""
-        self._hinted_at = 0.0
-        self.told, self._told_at = -1, 0.0
-        """The head that the node reported last, and the time: hints are compared with it, and not with one another."""
 
     def __repr__(self) -> str:
         state = "gone" if self.gone else "eligible" if self.eligible else "not eligible"
@@ -84,14 +74,12 @@ class ChainView:
 
     def see(self, sighting: Sighting, now: float, *, may_reorganise: bool) -> bool:
         """Take a report of the newest block; True when the node has left its branch."""
-        self.seen_at = self._told_at = now
-        self.told = sighting.number
+        self.seen_at = now
         self.gone = False
         if sighting.final is not None:
             self.final = sighting.final
         if not may_reorganise:
-            overtaken = sighting.asked_at is not None and self._hinted_at > sighting.asked_at
-            self.head = max(sighting.number, self.head) if overtaken else sighting.number
+            self.head = sighting.number
             return False
         # The parent comes first: one that differs makes the node forget the blocks above it.
         parent = sighting.parent if sighting.number > 0 else None
@@ -109,20 +97,6 @@ class ChainView:
         if known is None:
             return sighting.number > self.head
         return sighting.hash is not None and sighting.hash != known and sighting.hash not in self._left
-
-    def hint(self, number: int, now: float, block_time: float) -> bool:
-        """Take a hint: an answer of the node named block `number`. True when that raised the head.
-
-        A hint never lowers the head, and raises it only as far as blocks can have come since the node last reported its
-        head (`block_time` in seconds).
-        """
-        reach = HINT_REACH + HINT_HASTE * (now - self._told_at) / block_time
-        if self.told < 0 or not self.head < number <= self.told + reach:
-            return False
-        self.head = number
-        self.seen_at = max(self.seen_at, now)
-        self._hinted_at = now
-        return True
 
     def record(self, number: int, block_hash: str | None) -> bool:
         """Note a block's hash; True when the node reported another hash for that number before."""

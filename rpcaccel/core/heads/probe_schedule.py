@@ -6,33 +6,19 @@ block is moved a little earlier while it shows the block, and later when it does
 
 from __future__ import annotations
 
-from collections import deque
 from math import ceil, inf
-from statistics import median
 
-QUICKEST, SLOWEST = 0.1, 5.0
-"""Seconds: bounds of the time between two looks at the pace of half a block, and of the back-off from a node that does
-not answer."""
-UNASKED = 0.5
+from rpcaccel.core.heads.block_time import SLOWEST, BlockPace
+
+UNASKED = 0.125
 """Seconds between two looks on average at the least, where the settings do not name the block time: providers charge
 for probes."""
 _SELDOM = 12.0
 """Seconds after which a node is looked at whatever the rhythm says, so that one that hangs is noticed. One that pushes,
 and costs no other looks, is looked at every SLOWEST."""
-_CALMEST = 1.0
-"""Seconds between two looks at the least while no block comes when one is due, and while the period is not measured."""
-_TIRING = 1 / 8
-"""Share of the time since the newest block that is a pause while the period is not measured: a chain that stands is
-looked at less and less often."""
-_REMEMBERED = 32
 _FAR = 1000
-"""Blocks by which the head may move at once for the move to count: another chain is no quick one."""
-_ENOUGH = 4
-"""Blocks after which the period between them is measured."""
-_HALT = 4.0
-"""Multiple of the median from which the time that a block took is a halt of the chain."""
-_SHORTEST = 0.001
-"""Seconds of the shortest period."""
+"""Blocks above its own head for which a node is looked at because another one has them: another chain is further
+away."""
 _SOON, _SOONEST, _LATEST = 1 / 16, 0.04, 0.15
 """The second look at a due block comes this share of the period after the first, within these bounds (seconds)."""
 _EARLIER = 1 / 5
@@ -53,78 +39,16 @@ _BURST, _SPARE = 4.0, 2.6
 """Looks that may be saved up, and how many must be for one that is not about a due block."""
 
 
-class BlockRhythm:
-    """The period of a network's blocks (seconds), measured from when each was first seen at any node."""
-
-    __slots__ = ("_at", "_number", "_period", "_seen", "expected")
-
-    def __init__(self, expected: float) -> None:
-        """`expected`: the block time of most chains of this kind (seconds)."""
-        self.expected = expected
-        self._seen: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
-        """How long the newest moves of the head took, and of how many blocks each was."""
-        self._number, self._at = -1, 0.0
-        self._period: float | None = None
-
-    def __repr__(self) -> str:
-        return f"<a block every {self.period:g} s{'' if self._period else ' expected'}>"
-
-    @property
-    def newest(self) -> int:
-        """The newest block that was seen; -1 before the first."""
-        return self._number
-
-    @property
-    def known(self) -> bool:
-        """Have enough blocks come to tell the period?"""
-        return self._period is not None
-
-    @property
-    def period(self) -> float:
-        """Seconds from one block to the next, as expected until it is known."""
-        return self.expected if self._period is None else self._period
-
-    @property
-    def calm(self) -> float:
-        """Seconds between two looks while no block comes: half a block, as far as the bounds allow."""
-        return min(SLOWEST, max(_CALMEST, self.period / 2))
-
-    def pause(self, now: float) -> float:
-        """Seconds between two looks while the period is not measured. The expected one may be far too long."""
-        return min(self.calm, max(_CALMEST, _TIRING * (now - self._at)))
-
-    def see(self, number: int, now: float) -> bool:
-        """Note that a node has a block. True when it is newer than any seen before."""
-        if abs(number - self._number) > _FAR:  # the first block, or another chain
-            self._number, self._at = number, now
-            return False
-        if number <= self._number:
-            return False
-        if self._number >= 0:
-            self._seen.append((now - self._at, number - self._number))
-            # A single move tells the period only when it is no difference between two nodes.
-            sure = len(self._seen) > 1 or now - self._at >= _CALMEST
-            if sure and sum(blocks for _, blocks in self._seen) >= _ENOUGH:
-                self._period = self._measured()
-        self._number, self._at = number, now
-        return True
-
-    def _measured(self) -> float:
-        """The mean. A halt of the chain does not count."""
-        most = _HALT * median(seconds / blocks for seconds, blocks in self._seen)
-        usual = [(seconds, blocks) for seconds, blocks in self._seen if seconds <= most * blocks]
-        return max(_SHORTEST, sum(seconds for seconds, _ in usual) / sum(blocks for _, blocks in usual))
-
-
 class ProbeSchedule:
     """When one node is to be looked at (monotonic seconds). It is told of each look, and of blocks seen elsewhere."""
 
-    __slots__ = ("_due", "_fresh", "_hits", "_last", "_late", "_missed", "_number", "_rhythm", "_saved", "_saved_at",
-                 "_skew", "_unsure", "_wide", "pushes")  # fmt: skip
+    __slots__ = ("_delay", "_due", "_fresh", "_heard", "_heralded_at", "_hint", "_hinted", "_hits", "_last", "_late",
+                 "_missed", "_number", "_pace", "_saved", "_saved_at", "_skew", "_unsure", "_wide",
+                 "pushes")  # fmt: skip
 
-    def __init__(self, rhythm: BlockRhythm, now: float, *, skew: float = 1.0) -> None:
+    def __init__(self, pace: BlockPace, now: float, *, skew: float = 1.0) -> None:
         """`skew`: factor on the pauses while no rhythm is known, which keeps the looks at several nodes out of step."""
-        self._rhythm = rhythm
+        self._pace = pace
         self._skew = skew
         self._last = -inf
         """When the node was last looked at."""
@@ -139,6 +63,15 @@ class ProbeSchedule:
         """Seconds within which the due time is not known yet."""
         self._fresh = False
         """Is a block known that the node was not looked at for?"""
+        self._heard = -1
+        """The newest block that was heard of elsewhere."""
+        self._heralded_at: float | None = None
+        """When another node pushed the newest block, if one did. Then the next push is waited for as well, which leaves
+        the looks for the time when there is a block to see."""
+        self._delay = 0.0
+        """Seconds from such a push until this node has the block."""
+        self._hint, self._hinted = False, -1
+        """Whether an answer named a block that the node was not looked at for, and the block that was named last."""
         self._unsure = False
         """Did the node push a block of which only a look can tell what it means?"""
         self._saved, self._saved_at = _BURST, now
@@ -152,7 +85,7 @@ class ProbeSchedule:
     @property
     def _pause(self) -> float:
         """Seconds from the first look at a due block to the second."""
-        return min(_LATEST, max(_SOONEST, self._rhythm.period * _SOON))
+        return min(_LATEST, max(_SOONEST, self._pace.period * _SOON))
 
     def next(self, now: float) -> float:
         """When the node is to be looked at next."""
@@ -166,7 +99,7 @@ class ProbeSchedule:
         short = (need - self._spare(at)) * self._cost
         if short <= 0:
             return at
-        at, period = at + short, self._rhythm.period
+        at, period = at + short, self._pace.period
         if self._due is None or self._cost <= period / 2 or at <= self._due:
             return at
         return self._due + ceil((at - self._due) / period) * period  # so that a rare look is not also at a wrong time
@@ -175,21 +108,22 @@ class ProbeSchedule:
         """When a look would be useful, and how many looks must have been saved up for it."""
         if self._unsure:
             return now, 1.0
-        if self._due is None or not self._rhythm.known:
-            pause = self._rhythm.calm if self.pushes else self._rhythm.pause(now)
-            return self._last + pause * self._skew, 1.0
-        if self._fresh and not self.pushes:
-            need = 1.0 if self._missed or self._due - now < self._pause else _SPARE  # a look is due soon in any case
+        if self._hint or (self._fresh and not self.pushes and self._pace.known):
+            # A look is due soon in any case, or it is not known when.
+            need = 1.0 if self._due is None or self._missed or self._due - now < self._pause else _SPARE
             if self._spare(now) >= need:
                 return now, need
-        late = _GRACE * self._pause if self.pushes else 0.0
-        first = self._due + late
+        if self._due is None or not self._pace.known:
+            pause = self._pace.calm if self.pushes else self._pace.pause(now)
+            return self._last + pause * self._skew, 1.0
+        awaited = self.pushes or (self._heralded_at is not None and self._heard <= self._number)
+        first = self._due + (_GRACE * self._pause if awaited else 0.0)
         if first > self._last:
             return first, 1.0
         again = self._last + min(
-            self._rhythm.calm, max(self._pause, self._wide / 2) * _SLOWER ** min(self._missed - 1, 20)
+            self._pace.calm, max(self._pause, self._wide / 2) * _SLOWER ** min(self._missed - 1, 20)
         )
-        period = self._rhythm.period
+        period = self._pace.period
         passed = max(0.0, self._last - first) // period + 1
         return min(again, first + passed * period), 1.0
 
@@ -200,7 +134,7 @@ class ProbeSchedule:
     @property
     def _cost(self) -> float:
         """Seconds in which one look is saved up: two for each block, once it is known how often they come."""
-        return max(UNASKED, self._rhythm.period / 2) if self._rhythm.known else UNASKED
+        return max(UNASKED, self._pace.period / 2) if self._pace.known else UNASKED
 
     def looked(self, number: int, asked_at: float) -> None:
         """Note a look that was begun at `asked_at` and showed the block `number` as the node's newest; -1: none."""
@@ -208,7 +142,7 @@ class ProbeSchedule:
         self._saved = min(_BURST, self._saved + (asked_at - self._saved_at) / cost) - 1.0
         self._saved_at = asked_at
         before, self._last = self._last, asked_at
-        self._fresh = self._unsure = False
+        self._fresh = self._unsure = self._hint = False
         if number > self._number:
             if self._number >= 0:
                 self._see(before, asked_at)
@@ -227,7 +161,7 @@ class ProbeSchedule:
             self._number = min(self._number, number + _BACK)
             return
         if self._number >= 0:
-            due, period = self._nearest(now), self._rhythm.period
+            due, period = self._nearest(now), self._pace.period
             self._due = (now if abs(now - due) > period * _PUSHED else due + (now - due) * _PUSHED) + period
         self._number, self._missed, self._fresh = number, 0, False
 
@@ -237,21 +171,38 @@ class ProbeSchedule:
         self._unsure = self._unsure or (self.pushes and not pushes)
         self.pushes = pushes
 
-    def heard(self, number: int) -> bool:
-        """Note that another node has a block. True when this node is to be looked at for it."""
-        if number <= self._number:
+    def hinted(self, number: int) -> bool:
+        """Note that an answer of the node to a client named a block. True when the node is to be looked at for it.
+
+        That is once for each block: a chain may tell of a block before any node has it.
+        """
+        if not self._number < number <= self._number + _FAR or number == self._hinted:
             return False
-        self._fresh = True
+        self._hint, self._hinted = True, number
+        return True
+
+    def look_for_hint(self, now: float) -> float:
+        """When a look about what an answer named can be afforded; infinite: there is none to be made."""
+        return self._affordable(now, _SPARE, now) if self._hint else inf
+
+    def heard(self, number: int, now: float, *, pushed: bool = False) -> bool:
+        """Note that another node has a block, which it may have `pushed`. True when this node is to be looked at for
+        it."""
+        if not self._number < number <= self._number + _FAR or number == self._heard:
+            return False
+        self._heard, self._fresh, self._heralded_at = number, True, now if pushed else None
+        if pushed and self._due is not None and self._pace.known:
+            self._due, self._missed, self._fresh = now + self._delay, 0, False
         return not self.pushes
 
     def _nearest(self, at: float) -> float:
         """The due time next to `at`, of those that the period makes of the one that is known."""
-        due, period = at if self._due is None else self._due, self._rhythm.period
+        due, period = at if self._due is None else self._due, self._pace.period
         return due + round((at - due) / period) * period
 
     def _see(self, before: float, at: float) -> None:
         """A block came after the look at `before` and was there at `at`."""
-        period, pause = self._rhythm.period, self._pause
+        period, pause = self._pace.period, self._pause
         window = min(at - before, period)
         if self._due is None:
             self._due, self._wide = at, window
@@ -266,4 +217,6 @@ class ProbeSchedule:
             late = (before + at) / 2 - due
             due += max(late if self._late > 1 else min(late, pause), _EARLIER * pause)
             self._wide = window
+        if self._heralded_at is not None:
+            self._delay = min(max(0.0, due - self._heralded_at), period / 4)
         self._due = max(due, before) + period

@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.chain_view import REMEMBERED, ChainView, Sighting
 from rpcaccel.core.heads.fork_choice import lead
 from rpcaccel.core.heads.proof import Proof
@@ -90,7 +91,8 @@ class NetworkHeads(Struct, frozen=True, kw_only=True):
     epoch: int = -1
     """A lower bound of the current epoch; -1 when the chain has no epochs or it is not known."""
     block_time: float | None = None
-    """Seconds that a block took lately; None until some blocks have come."""
+    """Seconds that a block takes by two headers or by the moves of the head, in two digits; None until that is
+    known."""
     eth_chain_id: int | None = None
     network_id: int | None = None
     genesis: str | None = ""
@@ -123,33 +125,30 @@ class HeadBook:
     """Computes the served head from the nodes' heads and weights. A node that was not weighed has weight 1.
 
     Args:
+        pace: says how long nodes that have the head are waited for, and when a chain stands still.
         depth: blocks below the head that are not final, where finality is a depth or no node tells the tag.
-        wait: seconds that the head waits for nodes that have it.
         fresh: seconds for which a node's report counts.
-        stall: seconds without a new block after which the note says so.
         fork_epoch: the first fork epoch.
     """
 
     __slots__ = ("_branch", "_depth", "_doubted", "_epoch", "_fallen_from", "_final", "_finality", "_finalized",
-                 "_fresh", "_head", "_may_reorganise", "_missing", "_moved", "_same", "_sealed", "_since", "_stall",
-                 "_turns", "_views", "_wait")  # fmt: skip
+                 "_fresh", "_head", "_may_reorganise", "_missing", "_moved", "_pace", "_same", "_sealed", "_since",
+                 "_turns", "_views")  # fmt: skip
 
     def __init__(
         self,
         finality: Finality,
+        pace: BlockPace,
         *,
         depth: int = 0,
-        wait: float = 5.0,
         fresh: float = 15.0,
-        stall: float = 45.0,
         fork_epoch: int = 0,
     ) -> None:
         self._finality = finality
         self._may_reorganise = finality != "instant"
         self._depth = depth
-        self._wait = wait
         self._fresh = fresh
-        self._stall = stall
+        self._pace = pace
         self._views: dict[str, ChainView] = {}
         self._branch: dict[int, str] = {}
         self._head = -1
@@ -246,11 +245,6 @@ class HeadBook:
         if self._may_reorganise and view.record(number, block_hash):
             self._turn(view)
 
-    def hint(self, node_id: str, number: int, now: float, block_time: float) -> bool:
-        """Take a hint: a node's answer named block `number`. True when that raised the node's head
-        (`ChainView.hint`)."""
-        return self._view(node_id).hint(number, now, block_time)
-
     def is_final(self, number: int, sighting: Sighting) -> bool:
         """Does the node with this newest block have block `number`, and is that final: by what the node reports, or by
         what was final before?"""
@@ -263,8 +257,8 @@ class HeadBook:
         return number <= min(sighting.number, max(final, self._final))
 
     def told(self, now: float) -> int:
-        """The highest block that nodes with half of the weight have reported, without hints; -1 without any."""
-        return reached_by_half((view.told, view.weight) for view in self._live(now))
+        """The highest block that nodes with half of the weight have reported; -1 without any."""
+        return reached_by_half((view.head, view.weight) for view in self._live(now))
 
     def served(self, now: float) -> Served:
         """The head to serve from now on; `now` must not go back between calls."""
@@ -371,7 +365,7 @@ class HeadBook:
         call."""
         if self._missing is None:
             self._missing = now
-        return now - self._missing < self._wait
+        return now - self._missing < self._pace.wait
 
     def _know_the_branch(self, live: list[ChainView]) -> bool:
         """Do a live node and a node that had the served head report the same hash of some block?"""
@@ -426,4 +420,4 @@ class HeadBook:
 
     def _standstill(self, now: float) -> str:
         age = now - self._since
-        return f"no new block for {age:.0f} s" if self._head >= 0 and age > self._stall else ""
+        return f"no new block for {age:.0f} s" if self._head >= 0 and age > self._pace.stall else ""

@@ -19,6 +19,7 @@ from math import inf
 from typing import Any, Protocol
 
 from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.dispatch.dispatch_policy import without_pause
 from rpcaccel.core.dispatch.machine import ASK, END, Dispatch, NodeChooser
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.plan.plan import Plan
@@ -64,7 +65,8 @@ class Fetch(Flight):
     __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_check", "_chooser", "_client",
                  "_context", "_ends", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
                  "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_shared",
-                 "_started", "_task", "_timed", "_waited", "_watched", "separation", "sole")  # fmt: skip
+                 "_started", "_task", "_timed", "_waited", "_waited_for_block", "_watched", "separation",
+                 "sole")  # fmt: skip
 
     def __init__(
         self,
@@ -119,6 +121,8 @@ class Fetch(Flight):
         self._timed: tuple[tuple[Step, float], ...] = ()
         """The tiers behind memory that were asked, and how long each took (seconds)."""
         self._asking = _CALL
+        self._waited_for_block = False
+        """Has the call had its time to wait for nodes at the head?"""
         self._watched = self._in_room = self._at_head = False
         """Where the call is registered: among the calls that may be hedged, in the queue for room, among those that
         wait for a head."""
@@ -198,13 +202,15 @@ class Fetch(Flight):
     def _begin_attempts(self, plan: Plan) -> None:
         pool, now = self._pool, self._shared.clock()
         self._asked = plan
-        hedging = pool.hedging
+        hedging, settings = pool.hedging, pool.settings
+        if self._waited_for_block:
+            settings = without_pause(settings)
         self._attempts = []
         self._machine = machine = Dispatch(
             plan,
             self._chooser,
             pool.budget,
-            pool.settings,
+            settings,
             pool.nodes,
             ends=self._ends,
             hedge_after=None if hedging is None or len(pool.nodes) < 2 else hedging.after,
@@ -343,8 +349,8 @@ class Fetch(Flight):
             self._accept(plan, said)
             return
         lower = head_loss.lower(network, plan, now)
-        self._found = said
-        patient_until = min(self._ends, self._started + head_loss.patience(network))
+        self._found, self._waited_for_block = said, True
+        patient_until = min(self._ends, self._started + head_loss.patience(network, said.failure))
         until = head_loss.wait_until(network, plan, said, lower, now, patient_until)
         if now < until:
             self._at_head = True

@@ -19,16 +19,20 @@ from rpcaccel.core.nodes.eligibility import NONE, best_left, judge, may_come
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.answer import Answer
-from rpcaccel.core.replies.failure import LACKING, FailureKind, policy
+from rpcaccel.core.replies.failure import LACKING, Failure, FailureKind, policy
 from rpcaccel.dataplane.networks.network import Network
 
 _NOT_AWAY = frozenset({FailureKind.BUSY, FailureKind.CALL_REFUSED, FailureKind.CANCELLED})
 """The proxy's own errors that do not show that the nodes at the head are gone."""
 
 
-def patience(network: Network) -> float:
-    """Seconds for which a call waits for the nodes at the head: by then the other nodes should have caught up."""
-    return network.pool.settings.patience
+def patience(network: Network, failure: Failure | None = None) -> float:
+    """Seconds for which a call waits for the nodes at the head: by then the other nodes should have caught up. Where
+    those at the head answer, and say that they do not have the block (`failure`), that is no outage."""
+    settings = network.pool.settings
+    if failure is not None and failure.kind is FailureKind.NODE_BEHIND and settings.behind_pause is not None:
+        return settings.behind_pause
+    return settings.patience
 
 
 _LACKS = LACKING | {FailureKind.PRUNED, FailureKind.BEYOND_WINDOW}

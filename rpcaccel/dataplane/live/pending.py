@@ -169,7 +169,8 @@ class PendingTransactions:
             refused = self._refused.get(head.id)
             if not _fit(head) or head.id not in settings or (refused is not None and now - refused < REFUSED_FOR):
                 continue
-            found = places(settings[head.id], self._network.settings.websockets, self._network.chain.live)
+            rule, live = self._network.settings.websockets, self._network.chain.live
+            found = places(settings[head.id], rule, live, self._network.settings.nodes)
             if head.place < len(found):
                 return settings[head.id], found[head.place]
         return None
@@ -212,9 +213,7 @@ class PendingTransactions:
             return False
         params = b"[%b]" % made
         while self._pusher() is None:
-            await self._sleep(
-                max(POLL_EVERY, (self._network.settings.block_time or self._network.chain.block_time) / 2)
-            )
+            await self._sleep(max(POLL_EVERY, self._network.block_time / 2))
             changes = await self._call(f"{space}_getFilterChanges", params)
             if changes is None:
                 return True

@@ -28,12 +28,14 @@ class Sight:
     """What is known of a network, whatever settings it is served with. Calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
-    __slots__ = ("_waiting", "absence", "doubted", "forgetting", "suspects", "view")
+    __slots__ = ("_waiting", "absence", "block_time", "doubted", "forgetting", "suspects", "view")
 
     def __init__(self) -> None:
         self.view = ChainSnapshot()
         self.absence = Absence()
         """The outage of the nodes that have the served head, as calls see it."""
+        self.block_time: float | None = None
+        """Seconds that a block takes, as the control plane measured; None while that is not known."""
         self.doubted = -1
         """The value of `Served.doubted` that was seen last."""
         self.forgetting = False
@@ -114,6 +116,7 @@ class Network:
         """The calls to nodes add to it whenever the head moves; calls that are then fetched again are paid from it."""
         self.refreshes.count_up_to(pool.budget.calls, pool.clock())
         self.sampling = Sampling(sampling)
+        self.keep_pace(sight.block_time)
         self._tally = tally
         self._cells: dict[str, Cell] = {}
 
@@ -124,6 +127,17 @@ class Network:
     def view(self) -> ChainSnapshot:
         """The chain snapshot of now."""
         return self.sight.view
+
+    @property
+    def block_time(self) -> float:
+        """The seconds that a block takes, by which calls wait."""
+        return settings_mapping.block_time(self.settings, self.chain.block_time, self.sight.block_time)
+
+    def keep_pace(self, measured: float | None) -> None:
+        """Wait from now on by the block time that was measured (seconds)."""
+        self.sight.block_time = measured
+        self.pool.settings = settings_mapping.dispatch(self.settings, self.block_time)
+        self.pool.most_lag = settings_mapping.most_lag(self.settings, self.block_time)
 
     def plan(self, method: str, params: bytes) -> Plan:
         """The plan of a call at the snapshot of now."""

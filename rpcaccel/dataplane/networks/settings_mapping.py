@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, inf
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.core.dispatch.broadcast import BroadcastSettings
@@ -37,13 +37,19 @@ def sampling(network: NetworkSettings, workers: int) -> SamplingSettings:
     return SamplingSettings(share=said.share if len(network.nodes) > 1 else 0.0, budget=said.budget / workers)
 
 
+def block_time(network: NetworkSettings, usual: float, measured: float | None) -> float:
+    """The seconds that a block takes, by which calls wait: as the operator or the chain (`usual`) says, or less where
+    that was measured."""
+    return min(network.block_time or usual, measured or inf)
+
+
 def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:
-    """How far a call is taken. A block that is not there yet is asked for again half a block later."""
+    """How far a call is taken. It waits half a block at the most for a block that is not there yet."""
     return DispatchSettings(
         attempts=network.attempts,
         behind_attempts=network.behind_attempts,
-        patience=2 * (network.block_time or block_time) + 1,
-        behind_pause=(network.block_time or block_time) / 2,
+        patience=2 * block_time + 1,
+        behind_pause=block_time / 2,
     )
 
 
@@ -64,7 +70,7 @@ def doubt(network: NetworkSettings, block_time: float, seen: int) -> int:
 
 
 def _usual_doubt(network: NetworkSettings, block_time: float) -> int:
-    return ceil(network.hidden_lag / (network.block_time or block_time))
+    return ceil(network.hidden_lag / block_time)
 
 
 def hedging(network: NetworkSettings) -> Hedging | None:

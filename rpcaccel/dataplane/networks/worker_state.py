@@ -75,6 +75,8 @@ class WorkerState:
             return
         nodes = {node.id: node for node in network.pool.nodes}
         network.sight.suspects = frozenset(heads.suspects)
+        if heads.block_time != network.sight.block_time:
+            network.keep_pace(heads.block_time)
         now = self._clock()
         checked, came = any(told.chain_ok for told in heads.nodes), False
         for told in heads.nodes:
@@ -110,7 +112,7 @@ class WorkerState:
             ):
                 network.pool.abandon(node.id)
         seen = max((node.hidden_lag(now) for node in network.pool.nodes), default=0)
-        doubt = settings_mapping.doubt(network.settings, network.chain.block_time, seen)
+        doubt = settings_mapping.doubt(network.settings, network.block_time, seen)
         view = _view(network.view, heads, doubt=doubt, forgetting=network.sight.forgetting)
         if view != network.view:
             network.see(view)

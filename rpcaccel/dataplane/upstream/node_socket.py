@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -40,6 +40,7 @@ MOST, MOST_BYTES = 20_000, 2 * LARGEST
 The pending transactions of a busy chain that were held back for a moment come by the thousand."""
 TURN, TURN_BYTES = 64, 1 << 20
 """Messages and bytes that are read one after the other before everything else in the process gets its turn."""
+_LAST_PORT = 65535
 _SHOWN = 120
 """Characters of a node's error message that are shown."""
 
@@ -80,12 +81,13 @@ _COUNTED = frozenset({WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgTyp
 _FRAME = msgspec.json.Decoder(_Frame)
 
 
-def places(node: SocketEndpoint, rule: str, live: LiveTable) -> tuple[str, ...]:
+def places(node: SocketEndpoint, rule: str, live: LiveTable, nodes: Iterable[SocketEndpoint]) -> tuple[str, ...]:
     """The addresses at which the node's WebSocket is looked for, in order. They hold the secrets of its address.
 
     Args:
         rule: networks.*.websockets.
         live: the chain's usual hosts and ports.
+        nodes: those of the network. Where one of them is reached, another node's WebSocket is not looked for.
     """
     named = node.ws.reveal()
     if rule == "off" or named:
@@ -98,11 +100,12 @@ def places(node: SocketEndpoint, rule: str, live: LiveTable) -> tuple[str, ...]:
     found = [same]
     # Whoever listens elsewhere gets no key: keys are in the login, the path, the query and the headers.
     if url.user is None and not node.headers and url.raw_path_qs == "/":
-        host, port = live.hosts.get(url.host or ""), live.ports.get(str(url.port))
-        found = [
-            same.with_host(host) if host else same,
-            same.with_port(port) if port and url.explicit_port else same,
-        ]
+        others = [URL(other.url.reveal()) for other in nodes if other.id != node.id]
+        taken, port = {(other.host, other.port) for other in others}, url.explicit_port
+        near = [same.with_port(port + offset) for offset in live.port_offsets if port and port + offset <= _LAST_PORT]
+        host = live.hosts.get(url.host or "")
+        near = [one for one in near if (one.host, one.port) not in taken]
+        found = [same.with_host(host) if host else same, *near, same]
     return tuple(dict.fromkeys(str(one) for one in found))
 
 

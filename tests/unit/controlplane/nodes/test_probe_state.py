@@ -1,7 +1,8 @@
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
+from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity
-from rpcaccel.core.heads.probe_schedule import BlockRhythm, ProbeSchedule
+from rpcaccel.core.heads.probe_schedule import ProbeSchedule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 
@@ -16,7 +17,7 @@ class Silent:
 
 def probed(**settings: object) -> ProbeState:
     node = NodeSettings.model_validate({"id": "a", "url": "http://127.0.0.1:1", **settings})
-    return ProbeState(node, Silent(), ProbeSchedule(BlockRhythm(2.0), 0.0))
+    return ProbeState(node, Silent(), ProbeSchedule(BlockPace(2.0), 0.0))
 
 
 def test_a_node_counts_once_it_has_said_what_it_serves() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.controlplane.nodes.prober import CHECK_EVERY, Prober
@@ -151,8 +153,8 @@ async def world() -> AsyncIterator[World]:
 
 async def test_the_first_heads_are_told_once_every_node_was_looked_at(world: World) -> None:
     world.nodes["b"].head = 99
-    prober = await world.start()
-    assert len(world.told) == 1
+    prober = await world.start(websockets="off")
+    assert {heads.served.head for heads in world.told} == {100}
     assert (world.heads.network, world.heads.served.head, world.heads.served.final) == ("net", 100, 100)
     assert (world.heads.eth_chain_id, world.heads.network_id, world.heads.epoch) == (1666600000, 1, 10)
     assert world.heads.finalized == -1
@@ -204,12 +206,69 @@ async def test_a_chain_quicker_than_its_table_is_looked_at_as_often_as_its_block
     assert await grow(world, 40, every=2.0) <= 1
 
 
-async def test_however_quick_a_chain_is_it_is_looked_at_twice_a_second_unless_told_otherwise(world: World) -> None:
+async def test_however_quick_a_chain_is_it_is_looked_at_eight_times_a_second(
+    world: World,
+) -> None:
     await world.start()
     await grow(world, 100, every=0.1)
     asked = world.nodes["a"].asked.count("hmyv2_blockNumber")
     await grow(world, 100, every=0.1)
-    assert 16 <= world.nodes["a"].asked.count("hmyv2_blockNumber") - asked <= 24
+    assert 70 <= world.nodes["a"].asked.count("hmyv2_blockNumber") - asked <= 84
+
+
+class PacedNode(Node):
+    """A node of a chain that makes a block every `period` seconds, with timestamps in whole seconds."""
+
+    def __init__(self, clock: ManualClock, period: float, phase: float) -> None:
+        super().__init__(chain_id=1)
+        self.clock, self.period, self.phase = clock, period, phase
+        self.timestamps = True
+
+    @property
+    def due(self) -> int:
+        """The newest block of the chain."""
+        return 1000 + int((self.clock.now() - 1000.0) / self.period + self.phase)
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        await self.clock.sleep(0.004)
+        self.head = self.due
+        return await super().send(method, params, timeout=timeout)
+
+    def _result(self, method: str, params: list[Any]) -> object:
+        found = super()._result(method, params)
+        if self.timestamps and isinstance(found, dict) and "number" in found:
+            at = (int(found["number"], 16) - self.phase) * self.period
+            return {**found, "timestamp": hex(int(1_790_000_000.3 + at))}
+        return found
+
+
+@pytest.mark.parametrize("period", [0.25, 0.5, 2.0, 12.0])
+@pytest.mark.parametrize("phase", [0.1, 0.6])
+@pytest.mark.parametrize("nodes", ["a", "abc"])
+async def test_three_seconds_after_the_start_the_head_is_right_within_half_a_block_whatever_the_table_says(
+    world: World, period: float, phase: float, nodes: str
+) -> None:
+    paced = {name: PacedNode(world.clock, period, phase) for name in nodes}
+    world.nodes = {**paced}
+    await world.start("ethereum")
+    await world.wait(3.0, step=0.01)
+    assert world.heads.block_time == pytest.approx(period, rel=0.1)
+    late = 0.0
+    for _ in range(round(max(3.0, 2 * period) / 0.01)):
+        await world.wait(0.01, step=0.01)
+        late = late + 0.01 if world.heads.served.head < paced["a"].due else 0.0
+        assert late <= period / 2 + 0.02
+
+
+async def test_where_no_timestamps_are_told_the_pace_is_learned_from_the_blocks_that_come(world: World) -> None:
+    node = PacedNode(world.clock, 2.0, 0.5)
+    node.timestamps = False
+    world.nodes = {"a": node}
+    await world.start("ethereum")
+    await world.wait(1.0)
+    assert world.heads.block_time is None
+    await world.wait(30.0)
+    assert world.heads.block_time == pytest.approx(2.0, rel=0.05)
 
 
 async def test_what_the_settings_say_of_the_block_time_holds_however_quick_the_chain_is(world: World) -> None:
@@ -317,15 +376,6 @@ async def test_block_1_is_asked_for_as_soon_as_it_is_there_and_before_it_is_serv
     asked = [node.asked.count("hmyv2_getHeaderByNumber") for node in world.nodes.values()]
     await world.wait(10)
     assert [node.asked.count("hmyv2_getHeaderByNumber") for node in world.nodes.values()] == asked == [4, 4, 4]
-
-
-async def test_while_block_1_is_served_and_was_not_asked_for_it_is_not_known(world: World) -> None:
-    for node in world.nodes.values():
-        node.head = 0
-    prober = await world.start()
-    for name in "abc":
-        prober.hint(name, 2)
-    assert (world.heads.served.head, world.heads.block_one) == (2, None)
 
 
 async def test_a_chain_begun_anew_that_has_no_block_1_yet_does_not_keep_that_of_the_old_one(world: World) -> None:
@@ -510,25 +560,42 @@ async def test_a_node_whose_head_stands_is_noticed(world: World) -> None:
     assert world.node("a").note == ""
 
 
-async def test_a_hint_moves_the_head_at_once(world: World) -> None:
-    prober = await world.start()
+@pytest.mark.parametrize("block_time", [None, 20.0])
+async def test_an_answer_that_names_a_block_makes_one_look_which_alone_moves_the_head(
+    world: World, block_time: float | None
+) -> None:
+    prober = await world.start(block_time=block_time)
+    await world.wait(0.3)
+    world.nodes["b"].head = 101
+    looks = {name: node.asked.count("hmyv2_blockNumber") for name, node in world.nodes.items()}
     for name in ("a", "b", "nobody"):
-        prober.hint(name, 101)
-    assert world.heads.served.head == 101
-    assert world.node("a").head == 101
-    count = len(world.told)
-    for unbelieved in (90, 16_777_215):
-        prober.hint("a", unbelieved)
-    assert len(world.told) == count
+        for _ in range(5):
+            prober.hint(name, 101)
+            await world.settle()
+    assert {name: world.node(name).head for name in "abc"} == {"a": 100, "b": 101, "c": 100}
+    assert world.nodes["a"].asked.count("hmyv2_blockNumber") == looks["a"] + 1
+    for never in (90, 16_777_215, 2**64):
+        prober.hint("c", never)
+    await world.settle()
+    if block_time is not None:
+        assert world.nodes["c"].asked.count("hmyv2_blockNumber") == looks["c"]
 
 
-async def test_hints_do_not_make_blocks_seem_to_come_quicker_so_that_the_next_reaches_further(world: World) -> None:
-    prober = await world.start()
-    for block in (*range(101, 109), 120):
-        world.clock.advance(0.01)
-        for name in ("a", "b"):
-            prober.hint(name, block)
-    assert world.heads.served.head == 108
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2**65)), max_size=20))
+def test_whatever_answers_name_no_head_is_above_what_nodes_gave(hints: list[tuple[str, int]]) -> None:
+    async def story() -> None:
+        world = World()
+        world.nodes = {"a": Node(), "b": Node(), "c": Node(99)}
+        prober = await world.start("ethereum", chain_id=1666600000)
+        for name, number in hints:
+            prober.hint(name, number)
+            await world.wait(0.1, step=0.1)
+        assert {(heads.served.head, *(node.head for node in heads.nodes)) for heads in world.told[1:]} <= {
+            (100, 100, 100, 99)
+        }
+        await prober.stop()
+
+    asyncio.run(story())
 
 
 async def test_a_node_can_be_looked_at_at_once(world: World) -> None:

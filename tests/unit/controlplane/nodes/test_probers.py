@@ -12,6 +12,7 @@ from rpcaccel.core.messages import Hint
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import settings_for
+from tests.support.waiting import until
 
 
 async def until_heard(probers: Probers, *networks: str) -> None:
@@ -59,11 +60,12 @@ async def test_nodes_come_and_go_without_a_new_prober_and_another_finality_needs
 async def test_a_hint_reaches_its_network_and_one_for_no_network_is_dropped() -> None:
     async with harmony_nodes(1) as (node,):
         probers = Probers(lambda _heads: None)
-        await probers.adopt(settings_for([node]))
+        await probers.adopt(settings_for([node], net={"block_time": 3600, "websockets": "off"}))
         await until_heard(probers, "harmony-s0")
-        probers.hint(Hint("harmony-s0", node.name, node.head + 1))
-        probers.hint(Hint("nowhere", node.name, node.head + 1))
-        assert probers.heads["harmony-s0"].nodes[0].head == node.head + 1
+        node.chain.advance()
+        probers.hint(Hint("harmony-s0", node.name, node.head))
+        probers.hint(Hint("nowhere", node.name, node.head))
+        await until(lambda: probers.heads["harmony-s0"].nodes[0].head == node.head)
         await probers.stop()
 
 

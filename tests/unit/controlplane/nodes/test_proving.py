@@ -23,8 +23,9 @@ from rpcaccel.controlplane.nodes.proving import (
     Proving,
 )
 from rpcaccel.controlplane.nodes.shadow_calls import Allowance
+from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity
-from rpcaccel.core.heads.probe_schedule import BlockRhythm, ProbeSchedule
+from rpcaccel.core.heads.probe_schedule import ProbeSchedule
 from rpcaccel.core.heads.proof import Proof
 from tests.support.manual_clock import ManualClock
 
@@ -84,7 +85,7 @@ class World:
 
     def add(self, name: str, *, again: bool = False, **more: object) -> ProbeState:
         settings = NodeSettings.model_validate({"id": name, "url": "http://127.0.0.1:1", **more})
-        made = ProbeState(settings, Asker(), ProbeSchedule(BlockRhythm(2.0), self.clock.now()))  # type: ignore[arg-type]
+        made = ProbeState(settings, Asker(), ProbeSchedule(BlockPace(2.0), self.clock.now()))  # type: ignore[arg-type]
         self.nodes[name] = made
         self.proving.joined(name, again=again)
         return made

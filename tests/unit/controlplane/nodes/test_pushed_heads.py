@@ -188,6 +188,19 @@ async def test_a_pushed_block_is_announced_first_and_served_at_once(world: Pushe
     assert json.loads(announced.header)["number"] == "0x65"
 
 
+async def test_while_block_1_is_served_and_was_not_asked_for_it_is_not_known() -> None:
+    world = PushedWorld("harmony")
+    world.nodes["a"].head = 0
+    await world.start()
+    assert (world.heads.served.head, world.heads.block_one) == (0, "")
+    await world.push(1)
+    assert (world.heads.served.head, world.heads.block_one) == (1, None)
+    await world.wait(6)
+    assert world.heads.block_one == GENESIS
+    assert world.prober is not None
+    await world.prober.stop()
+
+
 async def test_the_hash_of_the_served_head_is_told_where_blocks_may_be_replaced(world: PushedWorld) -> None:
     await world.start()
     await world.push(101)

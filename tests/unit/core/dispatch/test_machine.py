@@ -264,17 +264,33 @@ def test_answers_that_are_not_there_yet_have_a_count_of_their_own() -> None:
     assert run.answered(3, ERROR, FailureKind.NODE_BEHIND, 0.3) == ["end node-behind"]
 
 
-def test_when_no_node_has_it_yet_it_waits_a_block_and_asks_again() -> None:
-    run = machine(1, behind_pause=2.0)
+def test_when_no_node_has_it_yet_it_waits_and_asks_again() -> None:
+    run = machine(1, behind_pause=3.0)
     run.start(0.0)
-    assert run.answered(1, ERROR, FailureKind.NODE_BEHIND, 0.1) == ["wait 2"]
+    assert run.answered(1, ERROR, FailureKind.NODE_BEHIND, 0.1) == ["wait 1"]
     assert run.state is CallState.PAUSING
-    assert run.tick(2.1) == ["ask a"]
-    assert run.answered(2, OK, None, 2.2) == ["end well"]
+    assert run.tick(1.1) == ["ask a"]
+    assert run.answered(2, OK, None, 1.2) == ["end well"]
+
+
+@given(attempts=st.integers(1, 100), pause=st.floats(0.01, 10.0))
+def test_however_often_a_call_waits_its_pauses_grow_and_are_together_no_longer_than_one(
+    attempts: int, pause: float
+) -> None:
+    run = machine(1, behind_pause=pause, behind_attempts=attempts, ends=1000.0)
+    run.start(0.0)
+    now, pauses = 0.0, list[float]()
+    while not run.answered(len(pauses) + 1, ERROR, FailureKind.NODE_BEHIND, now)[0].startswith("end"):
+        pauses.append(run.due - now)
+        now = run.due
+        run.tick(now)
+    assert pauses == sorted(pauses)
+    assert len(pauses) == attempts
+    assert sum(pauses) == pytest.approx(pause)
 
 
 def test_a_pause_that_the_deadline_forbids_is_not_made() -> None:
-    run = machine(1, behind_pause=2.0, ends=2.0)
+    run = machine(1, behind_pause=6.0, ends=2.0)
     run.start(0.0)
     early = Answer(result=b"null")
     assert settled(run.answered(1, early, FailureKind.NODE_BEHIND, 0.1)).answer is early

@@ -1,6 +1,4 @@
-from rpcaccel.core.heads.chain_view import HINT_REACH, REMEMBERED, ChainView, Sighting
-
-BLOCK_TIME = 2.0
+from rpcaccel.core.heads.chain_view import REMEMBERED, ChainView, Sighting
 
 
 def see(view: ChainView, number: int, block_hash: str | None = None, parent: str | None = None) -> bool:
@@ -47,42 +45,6 @@ def test_a_head_that_goes_back_twice_in_a_row_is_followed() -> None:
     assert see(view, 9)
     assert view.head == 9
     assert 11 not in view.hashes
-
-
-def test_a_hint_only_raises_the_head() -> None:
-    view = ChainView()
-    see(view, 10)
-    assert view.hint(12, 1.0, BLOCK_TIME)
-    assert not view.hint(11, 2.0, BLOCK_TIME)
-    assert (view.head, view.seen_at) == (12, 1.0)
-
-
-def test_a_hint_is_believed_as_far_as_blocks_can_have_come_since_the_node_told_its_head() -> None:
-    view = ChainView()
-    assert not view.hint(5, 1.0, BLOCK_TIME), "nothing is known of this node yet"
-    see(view, 1000)
-    assert not view.hint(16_777_215, 1.5, BLOCK_TIME)
-    assert view.head == 1000
-    assert not view.hint(1060, 1.0, BLOCK_TIME)
-    assert view.hint(1060, 61.0, BLOCK_TIME), "thirty blocks may have come, or twice as many if blocks hurry"
-
-
-def test_hints_do_not_carry_one_another_away() -> None:
-    view = ChainView()
-    see(view, 1000)
-    for _ in range(100):
-        view.hint(view.head + 3, 1.0, BLOCK_TIME)
-    assert view.head <= 1000 + HINT_REACH
-
-
-def test_an_answer_older_than_a_hint_does_not_lower_the_head() -> None:
-    view = ChainView()
-    see(view, 10)
-    view.hint(12, 5.0, BLOCK_TIME)
-    view.see(Sighting(11, asked_at=4.0), 6.0, may_reorganise=False)
-    assert view.head == 12
-    view.see(Sighting(11, asked_at=7.0), 8.0, may_reorganise=False)
-    assert view.head == 11
 
 
 def test_a_new_head_whose_parent_was_replaced_is_known_by_its_hash() -> None:

@@ -122,18 +122,10 @@ def test_with_no_node_left_the_last_head_stays_and_it_is_said() -> None:
 
 
 def test_a_head_that_stands_still_is_noticed() -> None:
-    heads = book(stall=45.0, fresh=1000.0)
+    heads = book(fresh=1000.0)
     tell(heads, 1.0, a=100)
     assert heads.served(40.0).note == ""
     assert heads.served(90.0).note == "no new block for 50 s"
-
-
-def test_a_hint_moves_the_head() -> None:
-    heads = book()
-    tell(heads, 1.0, a=100)
-    assert heads.hint("a", 101, 1.5, 2.0)
-    served = heads.served(1.5)
-    assert (served.head, served.final, served.since) == (101, 101, 1.5)
 
 
 def test_the_repr_is_short() -> None:
@@ -144,7 +136,6 @@ def test_the_repr_is_short() -> None:
 
 STEP = st.one_of(
     st.tuples(st.just("tell"), st.sampled_from("abc"), st.integers(0, 30)),
-    st.tuples(st.just("hint"), st.sampled_from("abc"), st.integers(0, 30)),
     st.tuples(st.just("gone"), st.sampled_from("abc"), st.just(0)),
     st.tuples(st.just("weigh"), st.sampled_from("abc"), st.integers(0, 4)),
     st.tuples(st.just("time"), st.just("a"), st.integers(0, 12)),
@@ -160,9 +151,6 @@ def test_the_served_head_keeps_its_promises_over_any_history(steps: list[tuple[s
         if kind == "tell":
             heads.observe(node, Sighting(number, f"h{number}", final=number // 2), now)
             told = max(told, number)
-        elif kind == "hint":
-            if heads.hint(node, number, now, 2.0):
-                told = max(told, number)
         elif kind == "gone":
             heads.gone(node)
         elif kind == "weigh":

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
 
 from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings
@@ -333,7 +336,7 @@ async def test_the_headers_and_the_login_of_the_node_are_sent() -> None:
 
 
 def found(url: str, rule: str = "auto", chain: str = "harmony", ws: str = "") -> tuple[str, ...]:
-    return places(node(url=url, ws=ws), rule, chains.load(chain).live)
+    return places(node(url=url, ws=ws), rule, chains.load(chain).live, ())
 
 
 def test_the_usual_places_are_those_of_the_chain() -> None:
@@ -344,10 +347,30 @@ def test_the_usual_places_are_those_of_the_chain() -> None:
     assert found("http://[::1]:8545", chain="ethereum") == ("ws://[::1]:8545", "ws://[::1]:8546")
 
 
+@pytest.mark.parametrize(("chain", "offset"), [("harmony", 300), ("ethereum", 1)])
+@given(port=st.integers(1, 65535), host=st.sampled_from(["h", "10.0.0.5", "[::1]"]))
+def test_whatever_the_port_of_a_node_its_websocket_is_looked_for_there_and_at_the_usual_distance(
+    chain: str, offset: int, port: int, host: str
+) -> None:
+    near = (f"ws://{host}:{port + offset}",) if port + offset <= 65535 else ()
+    same = f"ws://{host}" + (f":{port}" if port != 80 else "")
+    assert [URL(one) for one in found(f"http://{host}:{port}", chain=chain)] == [URL(same), *map(URL, near)]
+
+
+def test_a_websocket_is_not_looked_for_where_another_node_is_reached() -> None:
+    beside = [node(id=f"n{port}", url=f"http://h:{port}") for port in (8545, 8546, 8548)]
+    live = chains.load("ethereum").live
+    assert [places(one, "auto", live, beside) for one in beside] == [
+        ("ws://h:8545",),
+        ("ws://h:8546", "ws://h:8547"),
+        ("ws://h:8548", "ws://h:8549"),
+    ]
+
+
 @pytest.mark.parametrize("place", ["api.s0.t.hmny.io", "h:9500"])
 def test_no_other_host_or_port_is_told_a_key(place: str) -> None:
     keyed = node(url=f"https://{place}", headers={"X-Api-Key": "k"})
-    assert places(keyed, "auto", chains.load("harmony").live) == (f"wss://{place}",)
+    assert places(keyed, "auto", chains.load("harmony").live, ()) == (f"wss://{place}",)
     for key in (f"u:p@{place}", f"{place}/v3/key", f"{place}?key=k"):
         (only,) = found(f"https://{key}")
         assert only.replace("/?", "?") == f"wss://{key}"
