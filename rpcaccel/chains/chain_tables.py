@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rpcaccel.chains.chain import Chain, Finality, Identity, LiveTable, ProofTable, RangeLimit
 from rpcaccel.core.agreement.equality import Differences, Incomparable
+from rpcaccel.core.live.header import HeaderForm
 from rpcaccel.core.plan.rules import (
     BlockArgument,
     CacheClass,
@@ -204,6 +205,11 @@ def read(name: str, text: str) -> Chain:
         paths=MappingProxyType(head.paths),
         identity=head.identity,
         live=head.live,
+        header=HeaderForm(
+            left_out=any_of(head.live.leaves_out),
+            constant={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in head.live.constant.items()},
+            extra=head.live.extra_members,
+        ),
         proof=head.proof,
         untraced=frozenset(rule.method for rule in rules if traced is not None and traced.match(rule.method)),
         ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),

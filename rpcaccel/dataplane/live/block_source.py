@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.block_logs import NotLogs, read_logs
 from rpcaccel.core.live.bloom import may_match
-from rpcaccel.core.live.header import NotABlock, read_block
+from rpcaccel.core.live.header import NotABlock, read_block, read_pushed
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.plan.plan import Terms
 from rpcaccel.core.plan.range_segments import join
@@ -27,6 +27,10 @@ ANSWERS, ANSWERS_TO_A_GUESS = 4, 2
 a node, or a machine behind it, may be a block behind what is known of it."""
 _DOUBTED = 4096
 """Blocks and filters for which answers without logs are remembered."""
+EXTRA_TRIES = 2
+"""Times that a block is fetched until its header is made without what only the call for further members tells."""
+_MEMBERS, _LONGEST_NAME = 128, 64
+"""Members of pushed headers whose names are remembered, and characters of such a name."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds until what could not be had is asked for again; the pause doubles each time."""
 
@@ -64,6 +68,8 @@ class BlockSource:
     def __init__(self, network: Network, engine: Engine) -> None:
         self.network = network
         self._engine = engine
+        self._pushed: frozenset[str] = frozenset()
+        """The names of the members that pushed headers had so far."""
         self._doubted: dict[tuple[str, int], tuple[str, ...]] = {}
         """The nodes that said of a block that it has no logs for a filter, though its bloom says that it may. The key
         holds the hash of the filter, because the filter itself may be large."""
@@ -94,23 +100,36 @@ class BlockSource:
             method, params = live.block_by_hash, b'["%b",false]' % block_hash.encode()
         else:
             method, params = live.block, b'["0x%x",false]' % number
-        asked = [self._call(method, params, at_least, tries)]
-        if live.extra is not None:
-            named = live.extra.params.replace("{block}", str(number)).encode()
-            asked.append(self._call(live.extra.method, named, number, tries))
-        said = [text for text, _ in await asyncio.gather(*asked)]
+        (text, _), extra = await asyncio.gather(self._call(method, params, at_least, tries), self._extra(number, tries))
         try:
-            block = read_block(
-                said[0],
-                live.header,
-                extra=said[1] if len(said) > 1 else b"",
-                shard_member=live.shard_member,
-                shard=self.network.settings.shard,
-            )
+            block = read_block(text, self.network.chain.header, extra=extra, pushed=self._pushed)
         except NotABlock as error:
             raise NotFetched(str(error), lacked=True) from error
         if block.number != number or block_hash not in ("", block.hash):
             raise NotFetched(f"block {number}: a node gave block {block.number}, {block.hash}", lacked=True)
+        return block
+
+    async def _extra(self, number: int, tries: int) -> bytes:
+        """What tells the further members of a header. A node that does not have the method stops no subscription."""
+        extra = self.network.chain.live.extra
+        if extra is None:
+            return b""
+        params = extra.params.replace("{block}", str(number)).encode()
+        try:
+            text, _ = await self._call(extra.method, params, number, tries)
+        except NotFetched:
+            if tries < EXTRA_TRIES:
+                raise
+            return b""
+        return text
+
+    def pushed(self, text: bytes) -> LiveBlock:
+        """A header that a node pushed. Blocks that are fetched from now on have no members that no node pushes. Raises
+        NotABlock."""
+        block, names = read_pushed(text, self.network.chain.header)
+        names = frozenset(name for name in names if len(name) <= _LONGEST_NAME)
+        if len(self._pushed | names) <= _MEMBERS:
+            self._pushed |= names
         return block
 
     async def blocks(self, numbers: Sequence[int], tries: int = 0) -> list[LiveBlock]:

@@ -80,6 +80,8 @@ class TreeNode:
     forgets: bool = False
     lies: str = ""
     """A tip of another branch, of which the node gives blocks by number."""
+    lacks: str = ""
+    """A method that the node does not have."""
     calls: list[tuple[str, Any]] = field(default_factory=list)
 
     @property
@@ -89,12 +91,14 @@ class TreeNode:
     def answer(self, method: str, params: bytes) -> Answer:
         asked = json.loads(params)
         self.calls.append((method, asked))
+        if method == self.lacks:
+            return Answer(error=b'{"code":-32601,"message":"the method %b does not exist"}' % method.encode())
         if method == "eth_getBlockByHash":
             return self._block(self._by_hash(asked[0]))
         if method == "eth_getBlockByNumber":
             number = int(asked[0], 16)
             return self._block(None if number > self.head else self.tree.at(self.lies or self.tip, number))
-        if method == "hmyv2_getBlockByNumber":
+        if method == "hmyv2_getFullHeader":
             return Answer(result=b'{"viewID":%d,"epoch":1}' % (asked[0] + 3))
         assert method in ("eth_getLogs", "hmy_getLogs"), method
         return self._logs(asked[0])

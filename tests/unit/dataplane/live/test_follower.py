@@ -188,6 +188,32 @@ def test_who_comes_after_the_last_one_left_begins_anew(world: LiveWorld) -> None
     assert received(late) == wanted(world, late) == [world.served[-1]]
 
 
+def test_a_block_that_is_filled_in_has_the_members_of_the_pushed_headers(world: LiveWorld) -> None:
+    client = world.come(HEADS)
+    world.calm()
+    for told in (True, False, True):
+        tip = world.tree.grow(world.nodes[0].tip)
+        if told:
+            world.push(tip)
+        serve(world, tip)
+        world.calm()
+    assert received(client) == wanted(world, client)
+    assert [set(head) - {"pushed"} for head in client.results] == [{"number", "hash", "parentHash"}] * 3
+
+
+def test_heads_come_without_the_further_members_that_no_node_tells() -> None:
+    world = LiveWorld("harmony")
+    client = world.come(HEADS)
+    for node in world.nodes:
+        node.lacks = "hmyv2_getFullHeader"
+    world.calm()
+    advance(world, 3)
+    world.calm()
+    assert received(client) == wanted(world, client)
+    assert all("viewID" not in head for head in client.results)
+    world.close()
+
+
 def test_logs_are_not_asked_for_when_only_heads_are_wanted(world: LiveWorld) -> None:
     world.come(HEADS)
     world.calm()
