@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rpcaccel.core.agreement.equality import Differences
 from rpcaccel.core.live.header import HeaderForm
-from rpcaccel.core.plan.rules import RuleTable
+from rpcaccel.core.plan.rules import LateMember, RuleTable
 from rpcaccel.core.replies.error_rules import ErrorTable
 
 Finality = Literal["instant", "tag", "depth"]
@@ -140,6 +140,8 @@ class Chain(Struct, frozen=True, kw_only=True):
     paths: Mapping[str, str]
     """Well-known request paths, with the prefix of methods that are called without one there."""
     identity: Identity
+    late: tuple[LateMember, ...]
+    """The members of results that are null until their values are known."""
     live: LiveTable
     header: HeaderForm
     """The form of the headers that subscribers are sent, as `live` says."""
