@@ -16,6 +16,7 @@ from rpcaccel.core.live.header import NotABlock, read_block, read_pushed
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.plan.plan import Terms
 from rpcaccel.core.plan.range_segments import join
+from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.networks.network import Network
@@ -38,6 +39,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 def pause(tries: int) -> float:
     """Seconds to wait after so many failures in a row."""
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(10, tries - 1))
+
+
+_LACKED = frozenset({FailureKind.UNKNOWN, FailureKind.INVALID_PARAMS, FailureKind.NODE_BEHIND})
+"""What a node's error about a block comes to that the node does not have, or that nobody has: some chains say so of
+heights without a block, each in words of its own."""
 
 
 class NotFetched(Exception):
@@ -92,7 +98,7 @@ class BlockSource:
         return 1024 if limit is None else limit.most + 1
 
     async def block(self, number: int, block_hash: str = "", tries: int = 0) -> LiveBlock:
-        """The block of this number; with a hash, this very block. Raises NotFetched."""
+        """The block of this number; with a hash, this very block, whose number is not above. Raises NotFetched."""
         live, at_least = self.network.chain.live, number
         if block_hash:
             # Where the served head is lower now, nodes below this block may have it as one of another branch.
@@ -105,7 +111,8 @@ class BlockSource:
             block = read_block(text, self.network.chain.header, extra=extra, pushed=self._pushed)
         except NotABlock as error:
             raise NotFetched(str(error), lacked=True) from error
-        if block.number != number or block_hash not in ("", block.hash):
+        fits = block.hash == block_hash and block.number <= number if block_hash else block.number == number
+        if not fits:
             raise NotFetched(f"block {number}: a node gave block {block.number}, {block.hash}", lacked=True)
         return block
 
@@ -138,6 +145,15 @@ class BlockSource:
         for at in range(0, len(numbers), AT_ONCE):
             found += await asyncio.gather(*(self.block(number, tries=tries) for number in numbers[at : at + AT_ONCE]))
         return found
+
+    async def present(self, numbers: Sequence[int], tries: int = 0) -> list[LiveBlock]:
+        """Those of the blocks with these numbers that a node has: some heights may have none, or the node is behind.
+        Raises NotFetched."""
+        found = await asyncio.gather(*(self.block(number, tries=tries) for number in numbers), return_exceptions=True)
+        for one in found:
+            if isinstance(one, BaseException) and not (isinstance(one, NotFetched) and one.lacked):
+                raise one
+        return [one for one in found if isinstance(one, LiveBlock)]
 
     async def logs(self, block: LiveBlock, wanted: LogFilter, tries: int = 0) -> tuple[Log, ...]:
         """The logs of one block that match a filter. Raises NotFetched, also when they are those of another block."""
@@ -233,7 +249,8 @@ class BlockSource:
                     raise
                 raise NotFetched("the call was given up", lacked=False) from None
         if outcome.result is None:
-            raise NotFetched((outcome.error or b"no answer").decode(errors="replace"), lacked=False)
+            why = (outcome.error or b"no answer").decode(errors="replace")
+            raise NotFetched(why, lacked=outcome.kind in _LACKED)
         # A shared call follows a node that does not have the block when all that have it are gone. A node that was
         # asked twice may have lost blocks meanwhile.
         if (not alone and outcome.block < number) or 0 <= outcome.node_head < number:
