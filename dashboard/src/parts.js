@@ -76,7 +76,7 @@ const SKIPPED = {
   class: "its answers are never kept", "too-large": "longer than memory.max_entry", "above-head": "the node had not reached the block", pending: "the transaction is not mined yet",
   null: "null may become something", "empty-list": "an empty list may fill", "empty-list-unless-genesis": "no signers are known yet", "empty-string": "empty, which the rule distrusts",
   "0x": "empty, which the rule distrusts", blobs: "only a pool has its blobs: kept until the next head",
-  "short-range": "the node cut the range short", "not-final": "its block is not final yet: kept until the next head", unproven: "a machine that lags would say the same: kept until the next head",
+  "short-range": "the node cut the range short", "not-final": "its block is not final yet: kept until the next head", "fills-later": "a member that is null fills later: kept until the next head", unproven: "a machine that lags would say the same: kept until the next head",
 };
 export const FAILED = {
   connect: "no connection", tls: "TLS failed", dns: "its name was not found", timeout: "no answer in time", "client-deadline": "the caller gave it too little time", "rate-limited": "it limits our rate", "node-behind": "it has not reached the block",

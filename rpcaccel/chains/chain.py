@@ -8,7 +8,8 @@ from typing import Literal
 from msgspec import Struct
 
 from rpcaccel.core.agreement.equality import Differences
-from rpcaccel.core.plan.rules import RuleTable
+from rpcaccel.core.live.header import HeaderForm
+from rpcaccel.core.plan.rules import LateMember, RuleTable
 from rpcaccel.core.replies.error_rules import ErrorTable
 
 Finality = Literal["instant", "tag", "depth"]
@@ -95,18 +96,20 @@ class LiveTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The namespaces whose `subscribe` is understood; notifications name the namespace of the subscribe."""
     kinds: tuple[str, ...] = ()
     """The names of subscriptions that a node of the chain knows."""
-    header: tuple[str, ...] = ()
-    """The members of a newHeads notification, in the order of the node. Those that a fetched block lacks are left
-    out."""
+    leaves_out: tuple[str, ...] = ()
+    """Names and fnmatch patterns of the members of a block that are no part of its header: a newHeads notification has
+    all others."""
+    constant: dict[str, str] = {}
+    """Members that are the same in every header of the chain, whatever `block` says (strings)."""
     block: str = "eth_getBlockByNumber"
     """The method of a block by number; its params are the number in hex and `false`."""
     block_by_hash: str = "eth_getBlockByHash"
     """The method of a block by hash; its params are the hash and `false`."""
     extra: Probe | None = None
-    """A call whose result has members of the header that `block` lacks; `{block}` in its params stands for the
-    number."""
-    shard_member: str = ""
-    """The member of the header that holds the shard of the network as an integer; empty where there is none."""
+    """A call whose result has members of the header that `block` lacks or has otherwise; `{block}` in its params stands
+    for the number."""
+    extra_members: tuple[str, ...] = ()
+    """The names of these members."""
     logs: str = "eth_getLogs"
     """The method whose logs equal those of a subscription."""
     whole_pending: bool = False
@@ -137,7 +140,11 @@ class Chain(Struct, frozen=True, kw_only=True):
     paths: Mapping[str, str]
     """Well-known request paths, with the prefix of methods that are called without one there."""
     identity: Identity
+    late: tuple[LateMember, ...]
+    """The members of results that are null until their values are known."""
     live: LiveTable
+    header: HeaderForm
+    """The form of the headers that subscribers are sent, as `live` says."""
     proof: ProofTable
     untraced: frozenset[str]
     """The methods with a rule that a node lacks with that of `ProofTable.traces` (`ProofTable.traced`)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -16,12 +16,14 @@ from msgspec.structs import replace
 
 from rpcaccel.chains.chain import Chain, Finality, Identity, LiveTable, ProofTable, RangeLimit
 from rpcaccel.core.agreement.equality import Differences, Incomparable
+from rpcaccel.core.live.header import HeaderForm
 from rpcaccel.core.plan.rules import (
     BlockArgument,
     CacheClass,
     Denied,
     Form,
     Kind,
+    LateMember,
     LocalAnswer,
     LogsForm,
     Need,
@@ -62,6 +64,9 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     differences: Differences = Differences()
     differences_from: str = ""
     """A chain whose differences mean nothing here either."""
+    fills_later: tuple[str, ...] = ()
+    """Members of results, at any depth, that are null until their values are known: names, or beginnings with an
+    asterisk. Those of the chain of `rules_from` count, too."""
     denied_from: str = ""
     """A chain whose denied methods (by pattern or by rule) are denied here too."""
 
@@ -191,12 +196,9 @@ def read(name: str, text: str) -> Chain:
     if "chain" not in document:
         raise ChainError(f"{file}: the table [chain] is missing")
     head = _convert(file, "[chain]", document["chain"], _Head)
-    rules = _rules(
-        file,
-        document,
-        _base(file, name, "rules_from", head.rules_from),
-        _base(file, name, "denied_from", head.denied_from),
-    )
+    base = _base(file, name, "rules_from", head.rules_from)
+    late = _late(file, head.fills_later, base)
+    rules = _rules(file, document, base, _base(file, name, "denied_from", head.denied_from), late)
     traced = any_of(head.proof.traced)
     return Chain(
         name=name,
@@ -208,7 +210,13 @@ def read(name: str, text: str) -> Chain:
         tags=head.tags,
         paths=MappingProxyType(head.paths),
         identity=head.identity,
+        late=late,
         live=head.live,
+        header=HeaderForm(
+            left_out=any_of(head.live.leaves_out),
+            constant={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in head.live.constant.items()},
+            extra=head.live.extra_members,
+        ),
         proof=head.proof,
         untraced=frozenset(rule.method for rule in rules if traced is not None and traced.match(rule.method)),
         ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),
@@ -225,6 +233,14 @@ def _base(file: str, name: str, key: str, other: str) -> Chain | None:
     return load(other)
 
 
+def _late(file: str, named: Sequence[str], base: Chain | None) -> tuple[LateMember, ...]:
+    """The members that fill later: those that the file names, and those of `base`."""
+    try:
+        return (*map(LateMember.named, named), *(base.late if base else ()))
+    except ValueError as fault:
+        raise ChainError(f"{file}: [chain], key fills_later: {fault}") from fault
+
+
 def _each(file: str, document: dict[str, Any], table: str) -> Iterator[tuple[str, Any]]:
     """The entries of an array of tables, each with a text that says where it is in the file."""
     entries = document.get(table, [])
@@ -234,8 +250,11 @@ def _each(file: str, document: dict[str, Any], table: str) -> Iterator[tuple[str
         yield f"[[{table}]] number {number}", entry
 
 
-def _rules(file: str, document: dict[str, Any], base: Chain | None, denying: Chain | None) -> RuleTable:
-    """The rules of this file over those of `base`, with the methods that this file, `base` and `denying` deny."""
+def _rules(
+    file: str, document: dict[str, Any], base: Chain | None, denying: Chain | None, late: tuple[LateMember, ...]
+) -> RuleTable:
+    """The rules of this file over those of `base`, with the methods that this file, `base` and `denying` deny, and the
+    members that fill later in any result."""
     own: dict[str, Rule] = {}
     for where, table in _each(file, document, "rules"):
         place = where + _first_name(table)
@@ -247,6 +266,7 @@ def _rules(file: str, document: dict[str, Any], base: Chain | None, denying: Cha
                 raise ChainError(f"{file}: {place}, key names: {rule.method} has a rule already")
             own[rule.method] = rule
     rules = {rule.method: rule for rule in base.rules} | own if base else own
+    rules = {method: replace(rule, fills_later=late) for method, rule in rules.items()}
     for where, table in _each(file, document, "forms"):
         forms = _convert(file, where, table, _Forms)
         for method in forms.named():

@@ -89,11 +89,13 @@ def judge(plan: Plan, result: bytes, node_head: int, view: ChainSnapshot, max_by
         return KeepDecision(Keep.SKIP, "short-range")
     if plan.key is None:
         return _UNTIL_HEAD
+    for member in plan.rule.fills_later:
+        if member.start in result and member.null.search(result):
+            return _until_head(plan, "fills-later")
     if plan.cache is _FOREVER and not plan.final and not _mined_by(result, view.settled):
         return _until_head(plan, "not-final")
-    if plan.cache is _STATIC or plan.cache is _NODE:
-        return _LASTING
-    if (plan.rule.split == "logs" or is_empty(result)) and not _is_settled(plan, node_head, view):
+    by_block = plan.cache is not _STATIC and plan.cache is not _NODE
+    if by_block and (plan.rule.split == "logs" or is_empty(result)) and not _is_settled(plan, node_head, view):
         return _until_head(plan, "unproven")  # a machine that has not got the block may have answered
     return _LASTING
 

@@ -13,17 +13,22 @@ above the fork are abandoned, oldest first, and those of the path are appended. 
 - A header that a node pushed takes the place of a fetch only while nothing speaks against it. What was fetched comes
   first: where it differs, or where the parent that was pushed cannot be had, the block itself is fetched. No block is
   abandoned for a header that was only pushed, and of two that were pushed for one place none is taken.
+- A height may have no block (Filecoin's null rounds). Nodes that lack a block by its number do not show that there is
+  none: the next block shows it, when it was fetched and its parent is the block below the gap. A header that was only
+  pushed proves no gap.
 - When the served head moves before the blocks of the last aim have come, both are pursued: a head that was served may
   be sent, and a chain that is faster than its nodes would otherwise never be caught up with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import islice
 
 from msgspec import Struct
 
 from rpcaccel.core.live.block import LiveBlock
+from rpcaccel.core.live.window import BlockPool, Window
 
 WINDOW = 128
 """Blocks that are remembered: a deeper reorganisation cannot be followed."""
@@ -44,6 +49,9 @@ _DOUBTED = 256
 _POOL = 256
 """Blocks that wait: enough for all of a path that is not far, with as many of other branches."""
 
+MOST_EMPTY = 1024
+"""Heights in a row that are passed over at the most because no node has a block there."""
+
 RESTARTED = "the chain was reorganised further back than is remembered: subscribe again"
 
 
@@ -51,6 +59,7 @@ class Want(Struct, frozen=True, gc=False):
     """A block that is to be fetched."""
 
     number: int
+    """Where the hash is that of a parent, the block may be a lower one: heights between may have none."""
     hash: str = ""
     """Empty: the block is fetched by its number."""
 
@@ -69,39 +78,11 @@ class Abandoned(Struct, frozen=True, gc=False):
     block: LiveBlock
     sent: bool
     """Was the block appended before? It was not where it is older than the first block that was followed."""
+    low: int
+    """The lowest height at which the branch may have another block now."""
 
 
 Move = Appended | Abandoned
-
-
-class _Blocks:
-    """Blocks by hash. The oldest of too many are forgotten, and beyond `least` those of too many bytes."""
-
-    def __init__(self, most: int, most_bytes: int, least: int) -> None:
-        self._most, self._most_bytes, self._least = most, most_bytes, least
-        self._bytes = 0
-        self._held: dict[str, LiveBlock] = {}
-
-    def __iter__(self) -> Iterator[LiveBlock]:
-        return iter(self._held.values())
-
-    def __contains__(self, block_hash: str) -> bool:
-        return block_hash in self._held
-
-    def get(self, block_hash: str) -> LiveBlock | None:
-        return self._held.get(block_hash)
-
-    def add(self, block: LiveBlock) -> None:
-        self.drop(block.hash)
-        self._held[block.hash] = block
-        self._bytes += len(block.header)
-        while len(self._held) > self._most or (self._bytes > self._most_bytes and len(self._held) > self._least):
-            self.drop(next(iter(self._held)))
-
-    def drop(self, block_hash: str) -> None:
-        block = self._held.pop(block_hash, None)
-        if block is not None:
-            self._bytes -= len(block.header)
 
 
 class FollowedBranch:
@@ -125,17 +106,18 @@ class FollowedBranch:
         """Why the branch cannot be followed any further; empty while it can."""
         self._start = Want(number, block_hash)
         self._final_at_once = final_at_once
-        self._most, self._most_bytes = most, most_bytes
-        self._window: list[LiveBlock] = []
-        self._bytes = 0
+        self._most = most
+        self._window = Window(most, most_bytes, ROOTS)
         self._unsent: set[str] = set()
         """Blocks of the window that were never appended: the first one, and those below."""
-        self._pool = _Blocks(_POOL, most_bytes, FAR + CHUNK)
-        self._announced = _Blocks(ANNOUNCED, ANNOUNCED_BYTES, 1)
+        self._pool = BlockPool(_POOL, most_bytes, FAR + CHUNK)
+        self._announced = BlockPool(ANNOUNCED, ANNOUNCED_BYTES, 1)
         self._doubted: dict[str, None] = {}
         """The hashes of blocks that are fetched whatever is pushed."""
         self._numbered: dict[int, str] = {}
         """The hashes of the blocks that were got by number since the tip moved, by number."""
+        self._empty: set[int] = set()
+        """The heights above the tip at which a node had no block since the tip moved."""
         self._aim = self._goal = self._start
         """The goal is the aim, an older aim that is not reached yet, or a block on the way to an aim that is far."""
         self._floor = max(0, number if final_at_once else number - ROOTS)
@@ -146,7 +128,7 @@ class FollowedBranch:
         """Times in a row that a block did not fit on a chain whose blocks are final at once."""
 
     def __repr__(self) -> str:
-        held = f"{self._window[0].number}..{self._window[-1].number}" if self._window else "nothing"
+        held = f"{self.first.number}..{self.tip.number}" if self._window else "nothing"
         return f"<FollowedBranch {held}, aim {self._aim.number}>"
 
     # -- what is known ------------------------------------------------------------------------------------------------
@@ -159,12 +141,12 @@ class FollowedBranch:
     @property
     def first(self) -> LiveBlock:
         """The oldest block of the window."""
-        return self._window[0]
+        return self._window.first
 
     @property
     def tip(self) -> LiveBlock:
         """The newest block of the branch."""
-        return self._window[-1]
+        return self._window.tip
 
     @property
     def lowest(self) -> int:
@@ -181,22 +163,15 @@ class FollowedBranch:
         """The served head that was told last."""
         return self._aim
 
-    def at(self, number: int) -> LiveBlock | None:
-        """The block of the branch with this number, if the window holds it."""
-        place = number - self._window[0].number if self._window else -1
-        return self._window[place] if 0 <= place < len(self._window) else None
-
     def holds(self, number: int, block_hash: str) -> bool:
         """Is this block on the branch, as far as the window and the parent of its first block tell?"""
-        block = self.at(number)
-        if block is None:
-            return self.begun and number == self.first.number - 1 and block_hash == self.first.parent
-        return block.hash == block_hash
+        if self.begun and number < self.first.number:
+            return block_hash == self.first.parent
+        return self._window.number_of(block_hash) == number
 
     def after(self, number: int, most: int) -> list[LiveBlock]:
         """At most `most` blocks of the window after this number, oldest first."""
-        place = max(0, number + 1 - self.first.number)
-        return self._window[place : place + most]
+        return self._window.after(number, most)
 
     def reach(self, number: int) -> bool:
         """Extend the window down to this block. False while there is more to fetch; True also when no more can be
@@ -229,13 +204,14 @@ class FollowedBranch:
         if pushed is not None and not pushed.stands_as(block):
             self._doubt(block.hash)
         if not self.begun:
-            self._window, self._bytes = [block], len(block.header)
+            self._window.extend(block)
             self._unsent.add(block.hash)
             self._lacked = 0
             self._choose()
             return
         if not want.hash:
             self._numbered[want.number] = block.hash
+            self._empty.discard(want.number)
         if not self.holds(block.number, block.hash) or block.number < self.first.number:
             self._pool.add(block)
         self._take_roots()
@@ -247,6 +223,8 @@ class FollowedBranch:
         if not lacked:
             return
         if self.begun and want != self._root:
+            if not want.hash and want.number > self.tip.number and len(self._empty) < MOST_EMPTY:
+                self._empty.add(want.number)
             self._choose()
             return
         self._lacked += 1
@@ -274,7 +252,7 @@ class FollowedBranch:
             return [self._start]
         wanted: dict[Want, None] = {}
         for target in dict.fromkeys((self._goal, self._aim)):
-            if not self.reached(target) and target.number - self.tip.number <= FAR:
+            if not self.reached(target) and target.number - self._foot <= FAR:
                 wanted |= dict.fromkeys(self._missing(target))
         if not wanted:
             wanted |= dict.fromkeys(self._roots())
@@ -282,19 +260,28 @@ class FollowedBranch:
 
     def _choose(self) -> None:
         """Pursue the aim, or a block on the way to an aim that is far."""
-        far = self._aim.number - self.tip.number > FAR
-        goal = Want(self.tip.number + CHUNK) if far else self._aim
-        if goal != self._goal:
+        far = self._aim.number - self._foot > FAR
+        goal = Want(self._foot + CHUNK) if far else self._aim
+        further = not (goal.hash or self._goal.hash) and goal.number > self._goal.number
+        if goal != self._goal and not further:
             self._numbered.clear()
         self._goal = goal
+
+    @property
+    def _foot(self) -> int:
+        """The height above which the next block is looked for: that of the tip, or of the last one without a block."""
+        number = self.tip.number
+        while number + 1 in self._empty:
+            number += 1
+        return number
 
     def reached(self, target: Want) -> bool:
         """Is the target on the branch? A lower number is, unless its hash says otherwise. A block below the window is
         taken for one of the branch when the window cannot be extended down to it."""
         if target.hash and not self._final_at_once:
-            if target.number < self.first.number - 1:
-                return not self._comparable(target)
-            return self.holds(target.number, target.hash)
+            if self.holds(target.number, target.hash):
+                return True
+            return target.number < self.first.number - 1 and not self._comparable(target)
         return target.number <= self.tip.number
 
     def _comparable(self, target: Want) -> bool:
@@ -311,9 +298,11 @@ class FollowedBranch:
             linked, clash = self._climb(target)
             if clash and self._final_at_once and self._clash(clash, linked):
                 return []
-            if linked and (self._final_at_once or linked[-1].number == target.number):
+            if linked and (self._final_at_once or self._none_between(linked[-1].number, target.number)):
                 return self._go(self.tip.number, linked)
-            highest = min(self.tip.number + CHUNK, target.number)
+            highest = min(self._foot + CHUNK, target.number)
+            while highest in self._empty:
+                highest -= 1
             if clash and target == self._goal and highest in self._numbered:
                 self._goal = Want(highest, self._numbered[highest])
                 return self._moves_to(self._goal)
@@ -325,7 +314,8 @@ class FollowedBranch:
 
     def _climb(self, target: Want) -> tuple[list[LiveBlock], int]:
         """The known blocks that link to the tip one after the other, up to a target, and the number of the first block
-        that was got by number and does not link (0: none)."""
+        that was got by number and does not link (0: none, or a block below it may be missing on a chain whose blocks
+        are final at once)."""
         # Without a hash, a known child may be a block that was abandoned.
         children = self._children() if self._final_at_once or target.hash else {}
         linked: list[LiveBlock] = []
@@ -336,12 +326,28 @@ class FollowedBranch:
             block = children.get(last.hash) if told is None else self._known(told)
             if block is None or block.number != number:
                 self._numbered.pop(number, None)  # the pool had no room for it
-                return linked, 0
+                block = self._above(number, target.number)
+                if block is None or (self._final_at_once and block.parent != last.hash):
+                    return linked, 0
             if block.parent != last.hash:
-                return linked, number
+                return linked, block.number
             linked.append(block)
             last = block
         return linked, 0
+
+    def _above(self, number: int, last: int) -> LiveBlock | None:
+        """The next block that was got by number above this height and others up to `last` at which no node had one."""
+        first = number
+        while number in self._empty and number < last:
+            number += 1
+        block = self._pool.get(self._numbered.get(number, "")) if number > first else None
+        return block if block is not None and block.number == number else None
+
+    def _none_between(self, number: int, last: int) -> bool:
+        """Had no node a block above this height up to `last`?"""
+        while number < last and number + 1 in self._empty:
+            number += 1
+        return number == last
 
     def _children(self) -> dict[str, LiveBlock | None]:
         """The known block on each block, by the hash of the lower one."""
@@ -369,7 +375,7 @@ class FollowedBranch:
         `lost` when there is no fork in the window."""
         path: list[LiveBlock] = []
         number, block_hash = target.number, target.hash
-        while not self.holds(number, block_hash):
+        while (fork := self._fork(number, block_hash, path)) is None:
             if number < self.first.number:
                 root = self._root
                 if root is None or self._lacked >= TRIES:
@@ -377,16 +383,24 @@ class FollowedBranch:
                     return 0, []
                 return 0, root
             block = self._known(block_hash)
-            if block is None or block.number != number:
+            if block is None or block.number > number or (block.number < number and not path):
                 return 0, Want(number, block_hash)
             path.append(block)
-            number, block_hash = number - 1, block.parent
-        if number < self.tip.number:
+            number, block_hash = block.number - 1, block.parent
+        if fork < self.tip.number or (path and path[0].number - fork > len(path)):
             for block in path:
                 if block.hash not in self._pool:
                     self._doubt(block.hash)
                     return 0, Want(block.number, block.hash)
-        return number, path[::-1]
+        return fork, path[::-1]
+
+    def _fork(self, number: int, block_hash: str, path: list[LiveBlock]) -> int | None:
+        """The number of the block with this hash, at this height or below, if it is on the branch. Below the window it
+        is not known exactly. Without a path the block is the target, whose number is known."""
+        found = self._window.number_of(block_hash)
+        if found is None and block_hash == self.first.parent:
+            found = min(number, self.first.number - 1)
+        return found if found is not None and (found == number or (path and found < number)) else None
 
     def _missing(self, target: Want) -> Iterable[Want]:
         """The blocks that are missing on the way to a target."""
@@ -401,27 +415,26 @@ class FollowedBranch:
                 yield from self._roots()
                 return
             below = missing.number - 1
-        first = self.tip.number + len(linked) + 1
-        for number in range(first, min(first + CHUNK - 1, below) + 1):
-            if number not in self._numbered:
-                yield Want(number)
+        first = (linked[-1] if linked else self.tip).number + 1
+        heights = (number for number in range(first, below + 1) if number not in self._empty)
+        yield from (Want(number) for number in islice(heights, CHUNK) if number not in self._numbered)
+        again = sorted(number for number in self._empty if number <= below)
+        yield from map(Want, [*again[: CHUNK - 1], *again[-1:]])  # a node may have been behind
 
     def _go(self, fork: int, path: list[LiveBlock]) -> list[Move]:
         """Leave the blocks above the fork, and append those of a path."""
-        keep = max(0, fork + 1 - self.first.number)
         moves: list[Move] = []
-        for block in self._window[keep:]:
-            moves.append(Abandoned(block, sent=block.hash not in self._unsent))
+        low = min(fork + 1, *(block.number for block in path[:1]))
+        for block in self._window.leave(fork):
+            moves.append(Abandoned(block, sent=block.hash not in self._unsent, low=low))
             self._unsent.discard(block.hash)
-            self._bytes -= len(block.header)
             self._pool.add(block)
-        del self._window[keep:]
         for block in path:
             moves.append(Appended(block, announced=block.hash in self._announced))
-            self._window.append(block)
-            self._bytes += len(block.header)
+            self._window.extend(block)
             self._pool.drop(block.hash)
         self._numbered.clear()
+        self._empty.clear()
         self._clashes = 0
         self._trim()
         return moves
@@ -438,9 +451,7 @@ class FollowedBranch:
             del self._doubted[next(iter(self._doubted))]
 
     def _trim(self) -> None:
-        while len(self._window) > self._most or (self._bytes > self._most_bytes and len(self._window) > ROOTS):
-            block = self._window.pop(0)
-            self._bytes -= len(block.header)
+        for block in self._window.trim():
             self._unsent.discard(block.hash)
             self._floor = self.first.number
 
@@ -449,8 +460,9 @@ class FollowedBranch:
     @property
     def _root(self) -> Want | None:
         """The block below the window; None when the window may hold no more."""
-        full = len(self._window) >= self._most or self._bytes > self._most_bytes
-        return None if full or self.first.number <= 0 else Want(self.first.number - 1, self.first.parent)
+        if self._window.full or self.first.number <= 0:
+            return None
+        return Want(self.first.number - 1, self.first.parent)
 
     def _roots(self) -> list[Want]:
         """Blocks below the window that are wanted for comparison."""
@@ -463,10 +475,9 @@ class FollowedBranch:
     def _take_roots(self) -> None:
         """Put known blocks below the window into it."""
         while (root := self._root) is not None and (block := self._pool.get(root.hash)) is not None:
-            if block.number != root.number:
+            if block.number > root.number:
                 return
-            self._window.insert(0, block)
-            self._bytes += len(block.header)
+            self._window.extend(block, below=True)
             self._unsent.add(block.hash)
             self._pool.drop(block.hash)
             self._lacked = 0

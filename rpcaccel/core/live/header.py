@@ -1,15 +1,22 @@
-"""The result of a newHeads notification, made of a block that was fetched."""
+"""The result of a newHeads notification: of a header that a node pushed, or of a block that was fetched.
+
+A chain's table says what a header leaves out of a block, and not what it holds, so that members of chains that no table
+knows are sent, too. What a node pushes is brought to the same members: some nodes push the whole block, and some have
+null where a block has nothing. So the heads of a stream have the same members, whichever node told of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from rpcaccel.core.live.block import LiveBlock
+from rpcaccel.core.live.block import LONGEST_HEADER, LiveBlock
 from rpcaccel.core.wire.json_text import UNREADABLE
 
+_NULL = b"null"
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -17,36 +24,62 @@ class NotABlock(ValueError):
     """The text is no block: null, malformed, or without number, hash and parentHash. The message says which."""
 
 
-def read_block(
-    text: bytes,
-    order: Sequence[str],
-    *,
-    extra: bytes = b"",
-    shard_member: str = "",
-    shard: int = 0,
-) -> LiveBlock:
+class HeaderForm(Struct, frozen=True):
+    """Which members the headers of a chain have, and where those come from that a block lacks or has otherwise."""
+
+    left_out: re.Pattern[str] | None = None
+    """Names of members that a block has and a header has not."""
+    constant: Mapping[str, Raw] = {}
+    """Members that are the same in all headers of the chain, whatever a block has."""
+    extra: Sequence[str] = ()
+    """Members that another call tells."""
+
+
+def read_block(text: bytes, form: HeaderForm, *, extra: bytes = b"", pushed: frozenset[str] = frozenset()) -> LiveBlock:
     """A block as subscribers are told of it.
 
     Args:
         text: the block as the node sent it, without whole transactions.
-        order: the members of the header (LiveTable.header); none: the header is the whole block.
-        extra: the result of LiveTable.extra, which has members that the block lacks; empty where there is none.
-        shard_member: the member that holds the shard; empty where there is none.
+        extra: the object that has the members `form.extra`; empty where it could not be had.
+        pushed: the members of the headers that nodes push; empty when none does. No other members are sent then.
 
     Raises:
         NotABlock: the text, or the extra one, cannot be read.
     """
     members = _members(text, "the block")
-    header = text
-    if order:
-        known = _members(extra, "the further members of the block") | members if extra else members
-        if shard_member:
-            known[shard_member] = Raw(b"%d" % shard)
-        said = (b'"%b":%b' % (name.encode(), known[name]) for name in order if name in known)
-        header = b"{" + b",".join(said) + b"}"
-    return LiveBlock(
-        number=_number(members), hash=_hash(members, "hash"), parent=_hash(members, "parentHash"), header=header
-    )
+    place = _number(members), _hash(members, "hash"), _hash(members, "parentHash")
+    members |= form.constant
+    if extra:
+        more = _members(extra, "the further members of the block")
+        members |= {name: more[name] for name in form.extra if name in more}
+    kept = _kept(members, form)
+    if pushed:
+        kept = {name: value for name, value in kept.items() if name in pushed}
+    return LiveBlock(*place, header=msgspec.json.encode(kept))
+
+
+def read_pushed(text: bytes, form: HeaderForm) -> tuple[LiveBlock, frozenset[str]]:
+    """A header that a node pushed, as subscribers are told of it, and the names of its members.
+
+    Raises:
+        NotABlock: the text cannot be read, or is too long.
+    """
+    if len(text) > LONGEST_HEADER:
+        raise NotABlock(f"the header: more than {LONGEST_HEADER} bytes")
+    members = _members(text, "the header")
+    kept = _kept(members, form)
+    header = msgspec.json.encode(kept) if len(kept) < len(members) else text
+    block = LiveBlock(_number(members), _hash(members, "hash"), _hash(members, "parentHash"), header)
+    return block, frozenset(kept)
+
+
+def _kept(members: dict[str, Raw], form: HeaderForm) -> dict[str, Raw]:
+    out = form.left_out
+    return {
+        name: value
+        for name, value in members.items()
+        if bytes(value) != _NULL and not (out is not None and out.match(name))
+    }
 
 
 def _members(text: bytes, what: str) -> dict[str, Raw]:

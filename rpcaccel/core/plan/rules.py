@@ -90,6 +90,9 @@ class Spelling(StrEnum):
     """HEX_OR_TAG, a 32-byte hash, or the EIP-1898 object."""
 
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHORTEST_START = 3
+"""Characters that the beginning of a member has at the least, so that few results have it by chance."""
 _LIGHT, _HEAVY, _UNKNOWN, _EXECUTION = Bulkhead  # looked up once (core.plan.planner)
 
 
@@ -112,6 +115,25 @@ class LocalAnswer(Struct, frozen=True):
 
     fact: Literal["head", "eth_chain_id", "network_id"]
     form: Literal["hex", "int", "string"]
+
+
+class LateMember(Struct, frozen=True):
+    """A member of results that is null until its value is known, while nothing else shows that the answer changes."""
+
+    start: bytes
+    """How the member begins. Nearly no result has that text, and searching for it costs little."""
+    null: re.Pattern[bytes]
+    """Matches the member while it is null."""
+
+    @classmethod
+    def named(cls, name: str) -> LateMember:
+        """The member of this name, or all whose names begin with it where it ends with an asterisk. Raises ValueError
+        for any other pattern."""
+        start = name.removesuffix("*")
+        if len(start) < _SHORTEST_START or not _NAME.fullmatch(start):
+            raise ValueError(f"{name!r}: expected the name of a member, or its beginning and an asterisk")
+        rest = rb'[^"\\]*' if name.endswith("*") else b""
+        return cls(b'"' + start.encode(), re.compile(rb'"%b%b"\s*:\s*null' % (start.encode(), rest)))
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -140,6 +162,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     """Tests of results (core.cache.retention.TESTS); a result that matches is not kept."""
     null_may_fill: bool = False
     """Null may become a value later, so it is kept at most until the next head."""
+    fills_later: tuple[LateMember, ...] = ()
+    """Members that the chain names (`fills_later`): an answer in which one is null is kept at most until the next
+    head."""
     repeat: bool = True
     """The call is idempotent and may be sent again after a failure."""
     executes: bool = False

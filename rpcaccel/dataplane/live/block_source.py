@@ -12,10 +12,11 @@ from msgspec import Raw, Struct
 from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.block_logs import NotLogs, read_logs
 from rpcaccel.core.live.bloom import may_match
-from rpcaccel.core.live.header import NotABlock, read_block
+from rpcaccel.core.live.header import NotABlock, read_block, read_pushed
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.plan.plan import Terms
 from rpcaccel.core.plan.range_segments import join
+from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.networks.network import Network
@@ -27,6 +28,10 @@ ANSWERS, ANSWERS_TO_A_GUESS = 4, 2
 a node, or a machine behind it, may be a block behind what is known of it."""
 _DOUBTED = 4096
 """Blocks and filters for which answers without logs are remembered."""
+EXTRA_TRIES = 2
+"""Times that a block is fetched until its header is made without what only the call for further members tells."""
+_MEMBERS, _LONGEST_NAME = 128, 64
+"""Members of pushed headers whose names are remembered, and characters of such a name."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds until what could not be had is asked for again; the pause doubles each time."""
 
@@ -34,6 +39,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 def pause(tries: int) -> float:
     """Seconds to wait after so many failures in a row."""
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(10, tries - 1))
+
+
+_LACKED = frozenset({FailureKind.UNKNOWN, FailureKind.INVALID_PARAMS, FailureKind.NODE_BEHIND})
+"""What a node's error about a block comes to that the node does not have, or that nobody has: some chains say so of
+heights without a block, each in words of its own."""
 
 
 class NotFetched(Exception):
@@ -64,6 +74,8 @@ class BlockSource:
     def __init__(self, network: Network, engine: Engine) -> None:
         self.network = network
         self._engine = engine
+        self._pushed: frozenset[str] = frozenset()
+        """The names of the members that pushed headers had so far."""
         self._doubted: dict[tuple[str, int], tuple[str, ...]] = {}
         """The nodes that said of a block that it has no logs for a filter, though its bloom says that it may. The key
         holds the hash of the filter, because the filter itself may be large."""
@@ -86,7 +98,7 @@ class BlockSource:
         return 1024 if limit is None else limit.most + 1
 
     async def block(self, number: int, block_hash: str = "", tries: int = 0) -> LiveBlock:
-        """The block of this number; with a hash, this very block. Raises NotFetched."""
+        """The block of this number; with a hash, this very block, whose number is not above. Raises NotFetched."""
         live, at_least = self.network.chain.live, number
         if block_hash:
             # Where the served head is lower now, nodes below this block may have it as one of another branch.
@@ -94,23 +106,37 @@ class BlockSource:
             method, params = live.block_by_hash, b'["%b",false]' % block_hash.encode()
         else:
             method, params = live.block, b'["0x%x",false]' % number
-        asked = [self._call(method, params, at_least, tries)]
-        if live.extra is not None:
-            named = live.extra.params.replace("{block}", str(number)).encode()
-            asked.append(self._call(live.extra.method, named, number, tries))
-        said = [text for text, _ in await asyncio.gather(*asked)]
+        (text, _), extra = await asyncio.gather(self._call(method, params, at_least, tries), self._extra(number, tries))
         try:
-            block = read_block(
-                said[0],
-                live.header,
-                extra=said[1] if len(said) > 1 else b"",
-                shard_member=live.shard_member,
-                shard=self.network.settings.shard,
-            )
+            block = read_block(text, self.network.chain.header, extra=extra, pushed=self._pushed)
         except NotABlock as error:
             raise NotFetched(str(error), lacked=True) from error
-        if block.number != number or block_hash not in ("", block.hash):
+        fits = block.hash == block_hash and block.number <= number if block_hash else block.number == number
+        if not fits:
             raise NotFetched(f"block {number}: a node gave block {block.number}, {block.hash}", lacked=True)
+        return block
+
+    async def _extra(self, number: int, tries: int) -> bytes:
+        """What tells the further members of a header. A node that does not have the method stops no subscription."""
+        extra = self.network.chain.live.extra
+        if extra is None:
+            return b""
+        params = extra.params.replace("{block}", str(number)).encode()
+        try:
+            text, _ = await self._call(extra.method, params, number, tries)
+        except NotFetched:
+            if tries < EXTRA_TRIES:
+                raise
+            return b""
+        return text
+
+    def pushed(self, text: bytes) -> LiveBlock:
+        """A header that a node pushed. Blocks that are fetched from now on have no members that no node pushes. Raises
+        NotABlock."""
+        block, names = read_pushed(text, self.network.chain.header)
+        names = frozenset(name for name in names if len(name) <= _LONGEST_NAME)
+        if len(self._pushed | names) <= _MEMBERS:
+            self._pushed |= names
         return block
 
     async def blocks(self, numbers: Sequence[int], tries: int = 0) -> list[LiveBlock]:
@@ -119,6 +145,15 @@ class BlockSource:
         for at in range(0, len(numbers), AT_ONCE):
             found += await asyncio.gather(*(self.block(number, tries=tries) for number in numbers[at : at + AT_ONCE]))
         return found
+
+    async def present(self, numbers: Sequence[int], tries: int = 0) -> list[LiveBlock]:
+        """Those of the blocks with these numbers that a node has: some heights may have none, or the node is behind.
+        Raises NotFetched."""
+        found = await asyncio.gather(*(self.block(number, tries=tries) for number in numbers), return_exceptions=True)
+        for one in found:
+            if isinstance(one, BaseException) and not (isinstance(one, NotFetched) and one.lacked):
+                raise one
+        return [one for one in found if isinstance(one, LiveBlock)]
 
     async def logs(self, block: LiveBlock, wanted: LogFilter, tries: int = 0) -> tuple[Log, ...]:
         """The logs of one block that match a filter. Raises NotFetched, also when they are those of another block."""
@@ -214,7 +249,8 @@ class BlockSource:
                     raise
                 raise NotFetched("the call was given up", lacked=False) from None
         if outcome.result is None:
-            raise NotFetched((outcome.error or b"no answer").decode(errors="replace"), lacked=False)
+            why = (outcome.error or b"no answer").decode(errors="replace")
+            raise NotFetched(why, lacked=outcome.kind in _LACKED)
         # A shared call follows a node that does not have the block when all that have it are gone. A node that was
         # asked twice may have lost blocks meanwhile.
         if (not alone and outcome.block < number) or 0 <= outcome.node_head < number:

@@ -21,16 +21,13 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
-import msgspec
-from msgspec import Struct
-
 from rpcaccel.core.heads.served_head import Served
 from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.branch import CHUNK, RESTARTED, ROOTS, TRIES, Abandoned, FollowedBranch, Move, Want
+from rpcaccel.core.live.header import NotABlock
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.core.messages import Announced
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
-from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
@@ -42,8 +39,6 @@ from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from rpcaccel.dataplane.networks.build import same_chain
 from rpcaccel.dataplane.networks.network import Network
 
-LONGEST_HEADER = 256 * 1024
-"""Bytes of a pushed header; a longer one is ignored, and the block fetched."""
 RESUMING, RESUMING_OF_ONE = 16, 8
 """Resumed subscriptions that fetch at once, and those of one client: the others of that client wait for it alone."""
 FALLEN = 30.0
@@ -51,13 +46,6 @@ FALLEN = 30.0
 a chain whose blocks are final at once."""
 REREAD = "other blocks are final now by the settings: subscribe again from the last block that you saw"
 BROKEN = "the proxy stumbled over a block: subscribe again from the last block that you saw"
-
-
-class _Header(Struct, gc=False):
-    parentHash: str
-
-
-_decode = msgspec.json.Decoder(_Header).decode
 
 
 class Follower:
@@ -168,12 +156,10 @@ class Follower:
 
     def announced(self, header: Announced) -> None:
         """Take a header that a node pushed."""
-        if self._branch is None or len(header.header) > LONGEST_HEADER:
-            return
-        with suppress(*UNREADABLE):
-            parent = _decode(header.header).parentHash.lower()
-            self._branch.announce(LiveBlock(header.number, header.hash, parent, header.header))
-            self._woken.set()
+        if self._branch is not None:
+            with suppress(NotABlock):
+                self._branch.announce(self._source.pushed(header.header))
+                self._woken.set()
 
     async def close(self) -> None:
         """Stop. Connections are closed by others."""

@@ -1,7 +1,8 @@
 """Sends a subscription what it missed since an older block, and lets it join the live ones without a seam.
 
 Blocks below the window of the followed branch cannot be replaced any more: the window is extended down to the last
-final block first, and holds the newest blocks at least. They are fetched by number, in chunks. What is in the window
+final block first, and holds the newest blocks at least. They are fetched by number, in chunks. Heights at which no node
+has a block are passed over when the next block is the child of the one below them. What is in the window
 may be replaced meanwhile: logs of blocks that were sent and are abandoned are taken back before others follow. All that
 is sent waits for the client to read what came before. The last step waits for nothing: it sees that the subscription
 was sent everything up to the tip, and lets it join behind the tip.
@@ -95,7 +96,7 @@ class Resumption:
         self._left = False
         """Has the branch another block in the place of that head?"""
         self._fork: int | None = None
-        """The lowest block of the reorganisation that is under way: none has been appended after it."""
+        """The lowest height of the reorganisation that is under way: no block has been appended after it."""
         self._ahead = first > came.number + 1
         """Has the client seen blocks that were not served here yet? It may know of a reorganisation, too."""
         self._room_bytes = min(ROOM, subscription.session.queue // 2)
@@ -123,7 +124,7 @@ class Resumption:
                 self._left = block.hash != came.hash and bool(came.hash)
                 self._arrived = self._arrived or not self._left
             return
-        self._fork = block.number if self._fork is None else min(self._fork, block.number)
+        self._fork = move.low if self._fork is None else min(self._fork, move.low)
         self._arrived = self._arrived or block.hash == self._came.hash  # it was below the window
         if self._arrived and not self._ahead:
             self._number = min(self._number, self._fork)
@@ -132,7 +133,7 @@ class Resumption:
         for place, (sent, _) in enumerate(self._own):
             if sent.hash == block.hash:
                 self._gone.append(self._own.pop(place))
-                self._number = min(self._number, block.number)
+                self._number = min(self._number, move.low)
                 break
 
     async def run(self) -> None:
@@ -219,7 +220,7 @@ class Resumption:
     # -- heads --------------------------------------------------------------------------------------------------------
 
     async def _send_heads(self) -> None:
-        branch, last = self._branch, ""
+        branch, last = self._branch, None
         while await self._room():
             await self._take_back()
             if self._number > branch.tip.number:
@@ -228,37 +229,50 @@ class Resumption:
             if self._number < branch.first.number:
                 last = await self._send_old_heads(last)
                 continue
-            if last and not branch.holds(self._number - 1, last):
+            if last is not None and not branch.holds(last.number, last.hash):
                 raise NotFetched("a block that was sent is not on the branch", lacked=True)
-            last = ""
+            last = None
             for block in branch.after(self._number - 1, 1):
                 self._to.head(block)
                 self._own.append((block, ()))
-                self._went(1)
+                self._went(block.number)
 
-    async def _send_old_heads(self, last: str) -> str:
-        """Send the next blocks below the window, of which the one before has the hash `last`; the hash of the newest
-        one that was sent."""
-        numbers = range(self._number, min(self._number + CHUNK, self._branch.first.number))
-        for block in await self._fetch(partial(self._linked, numbers, last)):
+    async def _send_old_heads(self, last: LiveBlock | None) -> LiveBlock | None:
+        """Send the next blocks below the window, of which `last` is the one before, if one was sent; the newest one
+        that was sent."""
+        top = self._branch.first
+        blocks = await self._fetch(partial(self._linked, self._number, top, last))
+        for block in blocks:
             if not await self._room():
                 break
             self._to.head(block)
-            self._went(1)
-            last = block.hash
+            self._went(block.number)
+            last = block
+        if not blocks:
+            self._number = top.number
         return last
 
-    async def _linked(self, numbers: Sequence[int], last: str, tries: int) -> list[LiveBlock]:
-        """Final blocks, each linked to the one before and the first to the block with the hash `last`."""
-        blocks = await self._context.source.blocks(numbers, tries)
-        for block in blocks:
-            if last and block.parent != last:
+    async def _linked(self, first: int, top: LiveBlock, last: LiveBlock | None, tries: int) -> list[LiveBlock]:
+        """The next final blocks from the height `first` on, below `top`, each linked to the one before and the first to
+        `last`. None: no height up to `top` has a block."""
+        source, blocks, low = self._context.source, list[LiveBlock](), first
+        while not blocks and low < top.number:
+            blocks = await source.present(range(low, min(low + CHUNK, top.number)), tries)
+            low += CHUNK
+        above = (blocks or [top])[0]
+        if last is None and above.number > first:
+            last = await source.block(above.number - 1, above.parent, tries)
+            if last.number >= first:
+                raise NotFetched(f"block {last.number} is there, and a node has none at its height", lacked=True)
+        for block in blocks or [top]:
+            if last is not None and block.parent != last.hash:
                 raise NotFetched(f"block {block.number} does not link to the one before", lacked=True)
-            last = block.hash
+            last = block
         return blocks
 
-    def _went(self, blocks: int) -> None:
-        self._number += blocks
+    def _went(self, number: int, blocks: int = 1) -> None:
+        """Note that blocks up to this number were sent."""
+        self._number = number + 1
         self._context.cell.replayed += blocks
 
     # -- logs ---------------------------------------------------------------------------------------------------------
@@ -339,7 +353,7 @@ class Resumption:
         while each and not portion.takes(sum(map(size_of, each))):
             self._portion = size_of(each.pop())
         for block, logs in zip(blocks, each, strict=False):
-            if self._number != block.number or not self._branch.holds(block.number, block.hash):
+            if self._branch.after(self._number - 1, 1) != [block]:
                 break  # a reorganisation began at it, or below
             if not await self._send_block(block, logs):
                 break
@@ -373,7 +387,7 @@ class Resumption:
             return False
         self._sending = ""
         self._own.append(self._kept(block, logs))
-        self._went(1)
+        self._went(block.number)
         return self._to.open
 
     async def _send_range(self, portion: Portion) -> None:
@@ -395,4 +409,4 @@ class Resumption:
         self._portion = most
         await self._write(logs)
         if self._to.open:
-            self._went(blocks)
+            self._went(first + blocks - 1, blocks)

@@ -291,7 +291,7 @@ def _full_header(asked: MethodCall, block: Block) -> dict[str, Any]:
         "lastCommitBitmap": "0x" + json_views.bitmap(branch, block.number),
         "lastCommitSignature": hex0(make.digest(b"commit", block.fork, block.number, size=64) + make.digest(b"sig")),
         "logsBloom": json_views.bloom(make, block),
-        "miner": hex0(make.leader(block.number).address),
+        "miner": json_views.key_address(branch, block),
         "mixHash": json_views.ZERO_HASH,
         "number": asked.number(block.number),
         "outgoingReceiptsRoot": json_views.EMPTY_ROOT,

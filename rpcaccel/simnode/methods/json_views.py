@@ -229,10 +229,15 @@ def pushed_header(branch: Branch, block: Block, version: str) -> dict[str, Any]:
         view = block_object(branch, block, "geth", Shown())
         return {name: view.get(name) for name in _GETH_HEADER}
     view = block_object(branch, block, "eth", Shown())
-    leader = branch.generator.leader(block.number)
-    view |= {"sha3Uncles": ZERO_HASH, "miner": to_hex(branch.generator.digest(b"key address", leader.key, size=20))}
+    view |= {"sha3Uncles": ZERO_HASH, "miner": key_address(branch, block)}
     own = {"viewID": block.number, "epoch": block.epoch, "shardID": branch.spec.shard}
     return {name: view[name] for name in _HARMONY_HEADER} | own
+
+
+def key_address(branch: Branch, block: Block) -> str:
+    """The address of the BLS key with which the leader proposed a block of Harmony."""
+    leader = branch.generator.leader(block.number)
+    return to_hex(branch.generator.digest(b"key address", leader.key, size=20))
 
 
 def log(branch: Branch, tx: Tx, block: Block, version: str) -> dict[str, Any] | None:

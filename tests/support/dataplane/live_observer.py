@@ -30,8 +30,7 @@ def perfect(tree: Tree, served: Sequence[str], joined: int, first: int | None = 
     if first is None:  # the blocks above a head that went back are new to a client that comes then
         first = tree.blocks[served[joined - 1]].number + 1
     if first is not None:
-        low = tree.at(tip, first - 1)
-        assert low is not None
+        low = tree.below(tip, first - 1)
         sent = [(False, block) for block in tree.between(low.hash, tip)]
     told = {block.hash for _, block in sent}
     for head in served[joined:]:
@@ -170,9 +169,7 @@ class Judge:
         tip = self.served[-1]
         low = self.tree.fork(self.start, tip)
         if self.client.first is not None:
-            asked = self.tree.at(tip, min(self.client.first - 1, low.number))
-            assert asked is not None
-            low = asked
+            low = self.tree.below(tip, min(self.client.first - 1, low.number))
         wanted = self.tree.between(low.hash, tip)
         if self.client.kind != HEADS:
             wanted = [block for block in wanted if notifications([(False, block)], self.client)]

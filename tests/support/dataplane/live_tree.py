@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from rpcaccel.core.replies.answer import Answer
@@ -31,15 +34,17 @@ class Tree:
         """All blocks up to a block, by its hash."""
         self.trunk = self.grow("0x" + "0" * 64, head + 1)
 
-    def grow(self, on: str, count: int = 1) -> str:
-        """Put blocks on one another, the first on the block `on`; the hash of the last one."""
-        for _ in range(count):
+    def grow(self, on: str, count: int = 1, gaps: Sequence[int] = ()) -> str:
+        """Put blocks on one another, the first on the block `on`; the hash of the last one. `gaps`: heights without a
+        block below each of the first ones."""
+        for place in range(count):
+            gap = gaps[place] if place < len(gaps) else 0
             below = self.blocks.get(on)
             serial = len(self.blocks)
             logs = tuple(
                 (ADDRESSES[(serial + i) % 2], TOPICS[(serial // 2 + i) % 2]) for i in range((serial * 7 // 3) % 4)
             )
-            block = TreeBlock(0 if below is None else below.number + 1, f"0x{serial + 1:064x}", on, logs)
+            block = TreeBlock(0 if below is None else below.number + 1 + gap, f"0x{serial + 1:064x}", on, logs)
             self.blocks[block.hash] = block
             self._paths[block.hash] = (*self._paths[on if below else ""], block)
             on = block.hash
@@ -47,8 +52,17 @@ class Tree:
 
     def at(self, tip: str, number: int) -> TreeBlock | None:
         """The block with this number on the branch of `tip`."""
-        path = self._paths.get(tip, ())
-        return path[number] if 0 <= number < len(path) else None
+        path = self.path(tip)
+        place = bisect_left(path, number, key=attrgetter("number"))
+        return path[place] if place < len(path) and path[place].number == number else None
+
+    def below(self, tip: str, number: int) -> TreeBlock:
+        """The highest block of a branch at this height or below."""
+        return self.path(tip)[max(0, bisect_right(self.path(tip), number, key=attrgetter("number")) - 1)]
+
+    def path(self, tip: str) -> tuple[TreeBlock, ...]:
+        """All blocks up to a tip, lowest first."""
+        return self._paths.get(tip, ())
 
     def has(self, tip: str, block_hash: str) -> bool:
         """Is this block on the branch of `tip`?"""
@@ -57,15 +71,11 @@ class Tree:
 
     def fork(self, one: str, other: str) -> TreeBlock:
         """The last block that two branches share."""
-        number = min(self.blocks[one].number, self.blocks[other].number)
-        while (block := self.at(one, number)) != self.at(other, number):
-            number -= 1
-        assert block is not None
-        return block
+        return next(block for block in reversed(self.path(one)) if self.has(other, block.hash))
 
     def between(self, low: str, tip: str) -> list[TreeBlock]:
         """The blocks above `low` up to `tip`, lowest first."""
-        return list(self._paths[tip][self.blocks[low].number + 1 :])
+        return [block for block in self.path(tip) if block.number > self.blocks[low].number]
 
 
 @dataclass
@@ -80,6 +90,10 @@ class TreeNode:
     forgets: bool = False
     lies: str = ""
     """A tip of another branch, of which the node gives blocks by number."""
+    refuses: bytes = b""
+    """What the node says of a height that has no block; empty: null."""
+    lacks: str = ""
+    """A method that the node does not have."""
     calls: list[tuple[str, Any]] = field(default_factory=list)
 
     @property
@@ -89,12 +103,17 @@ class TreeNode:
     def answer(self, method: str, params: bytes) -> Answer:
         asked = json.loads(params)
         self.calls.append((method, asked))
+        if method == self.lacks:
+            return Answer(error=b'{"code":-32601,"message":"the method %b does not exist"}' % method.encode())
         if method == "eth_getBlockByHash":
             return self._block(self._by_hash(asked[0]))
         if method == "eth_getBlockByNumber":
             number = int(asked[0], 16)
-            return self._block(None if number > self.head else self.tree.at(self.lies or self.tip, number))
-        if method == "hmyv2_getBlockByNumber":
+            found = None if number > self.head else self.tree.at(self.lies or self.tip, number)
+            if found is None and number <= self.head and self.refuses:
+                return Answer(error=self.refuses)
+            return self._block(found)
+        if method == "hmyv2_getFullHeader":
             return Answer(result=b'{"viewID":%d,"epoch":1}' % (asked[0] + 3))
         assert method in ("eth_getLogs", "hmy_getLogs"), method
         return self._logs(asked[0])

@@ -127,6 +127,21 @@ def test_error_texts_are_compared_in_lower_case_and_a_list_means_all_of_it() -> 
     assert classify(errors, -32001, "missing").kind is FailureKind.UNKNOWN
 
 
+def test_members_that_fill_later_are_those_of_the_file_and_of_the_chain_whose_rules_it_takes() -> None:
+    tags = 'tags = ["latest"]'
+    text = SMALL.replace(tags, tags + '\nrules_from = "ethereum"\nfills_later = ["provenAt"]', 1)
+    starts = [member.start for member in chains.read("small", text).rules.get("eth_getBlockByHash").fills_later]
+    assert starts == [b'"provenAt', b'"l1Batch']
+
+
+@pytest.mark.parametrize("name", ["*", "ab*", "a*b", 'a"b', ""])
+def test_a_member_that_fills_later_has_a_name_or_a_beginning(name: str) -> None:
+    tags = 'tags = ["latest"]'
+    text = SMALL.replace(tags, tags + f"\nfills_later = ['{name}']", 1)
+    with pytest.raises(ChainError, match=r"small.toml: \[chain\], key fills_later: .* expected the name of a member"):
+        chains.read("small", text)
+
+
 def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() -> None:
     text = SMALL.replace("block_time", 'rules_from = "ethereum"\nerrors_from = "ethereum"\nblock_time')
     chain = chains.read("layer2", text.replace('methods = ["c_three"]', 'methods = ["eth_gasPrice", "eth_accounts"]'))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.core.cache.retention import TESTS, Keep, KeepDecision, judge
@@ -108,6 +109,29 @@ def test_a_mined_transaction_is_kept() -> None:
     rule = Rule(method="m", cache=CacheClass.FOREVER, skip=("not-mined",))
     mined = b'{"blockHash":"0x7a","blockNumber":26}'
     assert verdict(plan(rule=rule, cache=CacheClass.FOREVER, block=None), mined).keep is Keep.LASTING
+
+
+ETHEREUM = chains.load("ethereum")
+READS = [rule for rule in ETHEREUM.rules if rule.kind == "read" and rule.cache in ("forever", "by-number")]
+
+
+@given(
+    rule=st.sampled_from(READS),
+    name=st.sampled_from(["l1BatchNumber", "l1BatchTimestamp", "l1BatchTxIndex"])
+    | st.from_regex(r"l1Batch[A-Za-z0-9]{0,8}", fullmatch=True),
+    space=st.sampled_from(["", " ", "\n  "]),
+    depth=st.integers(0, 3),
+    known=st.booleans(),
+)
+def test_an_answer_with_a_member_that_fills_later_is_not_kept_for_good_whatever_the_method(
+    rule: Rule, name: str, space: str, depth: int, known: bool
+) -> None:
+    value = '"0x1"' if known else "null"
+    mined = f'{{"blockHash":"0x7a","blockNumber":"0x5","{name}"{space}:{space}{value}}}'
+    result = ('[{"x":"0x1","y":' * depth + mined + "}]" * depth).encode()
+    made = plan(rule=replace(rule, skip=(), split=""), cache=rule.cache)
+    late = KeepDecision(Keep.UNTIL_HEAD, "fills-later")
+    assert (verdict(made, result) == late) is not known
 
 
 @pytest.mark.parametrize(

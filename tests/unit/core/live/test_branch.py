@@ -312,6 +312,10 @@ def test_a_window_is_bounded_in_blocks_and_in_bytes() -> None:
     assert len(branch.wants()) <= CHUNK
 
 
+GAPS = st.integers(0, 30).map(lambda drawn: max(0, drawn - 25) if drawn < 30 else 70)
+"""Heights without a block below a block: mostly none."""
+
+
 class _RandomTree:
     """Blocks of branches that are drawn, and nodes that give any of them by number."""
 
@@ -335,8 +339,10 @@ class _RandomTree:
         on = self.known[self.tips[-1]]
         for _ in range(down):
             on = self.known.get(on.parent, on)
-        for _ in range(blocks):
-            on = LiveBlock(on.number + 1, f"{on.number + 1}-{len(self.known)}", on.hash, b"")
+        gaps = self.data.draw(st.lists(GAPS, min_size=blocks, max_size=blocks))
+        for gap in gaps:
+            number = on.number + 1 + gap
+            on = LiveBlock(number, f"{number}-{len(self.known)}", on.hash, b"")
             self.known[on.hash] = on
         self.flip(on.hash)
 
@@ -348,7 +354,11 @@ class _RandomTree:
     def answer(self, *, by_hash: bool) -> None:
         """What is wanted is given: by number from any branch, by hash only sometimes."""
         for want in self.branch.wants():
-            found = [one for one in self.known.values() if want.hash in ("", one.hash) and one.number == want.number]
+            found = [
+                one
+                for one in self.known.values()
+                if (one.hash == want.hash if want.hash else one.number == want.number) and one.number <= want.number
+            ]
             if found and (by_hash or not want.hash):
                 self.branch.take(want, self.data.draw(st.sampled_from(found)))
             elif not found:

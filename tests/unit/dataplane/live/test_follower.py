@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -29,17 +30,16 @@ def serve(world: LiveWorld, tip: str, *, hashed: bool = True) -> None:
     world.tell(tip, hashed=hashed)
 
 
-def advance(world: LiveWorld, blocks: int = 1, *, hashed: bool = True) -> str:
-    tip = world.tree.grow(world.nodes[0].tip, blocks)
+def advance(world: LiveWorld, blocks: int = 1, *, hashed: bool = True, gaps: Sequence[int] = ()) -> str:
+    tip = world.tree.grow(world.nodes[0].tip, blocks, gaps)
     serve(world, tip, hashed=hashed)
     return tip
 
 
-def reorganise(world: LiveWorld, depth: int, blocks: int, *, hashed: bool = True) -> str:
+def reorganise(world: LiveWorld, depth: int, blocks: int, *, hashed: bool = True, gaps: Sequence[int] = ()) -> str:
     """Replace the newest blocks by others."""
-    low = world.tree.at(world.nodes[0].tip, world.nodes[0].head - depth)
-    assert low is not None
-    tip = world.tree.grow(low.hash, blocks)
+    low = world.tree.below(world.nodes[0].tip, world.nodes[0].head - depth)
+    tip = world.tree.grow(low.hash, blocks, gaps)
     serve(world, tip, hashed=hashed)
     return tip
 
@@ -88,13 +88,14 @@ def step(world: LiveWorld, what: str, how: Any, *, hashed: bool) -> None:
         which, missed = how
         world.come(LOGS, FILTERS[which], None if missed is None else head - missed)
     elif what == "back":
-        block = world.tree.at(world.served[-1], head - how)
-        assert block is not None
-        world.tell(block.hash, hashed=hashed)
+        world.tell(world.tree.below(world.served[-1], head - how).hash, hashed=hashed)
+    elif what == "empty":
+        advance(world, len(how), hashed=hashed, gaps=how)
     elif what == "reorganise" and not world.harmony:
-        depth, blocks = how
-        # Without hashes, only a new number shows that there is another head.
-        reorganise(world, depth, blocks if hashed else depth + blocks, hashed=hashed)
+        depth, blocks, *gaps = how
+        if not hashed:  # only a new number shows that there is another head
+            gaps = [head - world.tree.below(world.nodes[0].tip, world.nodes[0].head - depth).number]
+        reorganise(world, depth, blocks, hashed=hashed, gaps=gaps)
     elif what == "flip" and not world.harmony and hashed:
         tip = world.served[how % len(world.served)]
         if not world.tree.has(world.nodes[0].tip, tip):
@@ -103,7 +104,8 @@ def step(world: LiveWorld, what: str, how: Any, *, hashed: bool) -> None:
 
 STEP = st.one_of(
     st.tuples(st.just("advance"), st.integers(1, 20)),
-    st.tuples(st.just("reorganise"), st.tuples(st.integers(1, 8), st.integers(1, 9))),
+    st.tuples(st.just("empty"), st.lists(st.integers(0, 3) | st.just(40), min_size=1, max_size=9)),
+    st.tuples(st.just("reorganise"), st.tuples(st.integers(1, 8), st.integers(1, 9), *[st.integers(0, 3)] * 3)),
     st.tuples(st.just("back"), st.integers(1, 4)),
     st.tuples(st.just("flip"), st.integers(0, 9)),
     st.tuples(st.just("heads"), st.none() | st.integers(0, 40)),
@@ -111,13 +113,27 @@ STEP = st.one_of(
 )
 
 
+REFUSALS = [
+    b"",
+    b'{"code":12,"message":"requested epoch was a null round (17)"}',
+    b'{"code":-32000,"message":"no tipset at this height"}',
+    b'{"code":-32602,"message":"slot was skipped"}',
+]
+"""What nodes say of a height without a block."""
+
+
 @given(
-    kind=st.sampled_from(["ethereum", "harmony"]), steps=st.lists(STEP, min_size=2, max_size=12), hashed=st.booleans()
+    kind=st.sampled_from(["ethereum", "harmony"]),
+    steps=st.lists(STEP, min_size=2, max_size=12),
+    hashed=st.booleans(),
+    refuses=st.sampled_from(REFUSALS),
 )
 def test_every_client_gets_exactly_what_a_perfect_observer_sends(
-    kind: str, steps: list[tuple[str, Any]], hashed: bool
+    kind: str, steps: list[tuple[str, Any]], hashed: bool, refuses: bytes
 ) -> None:
     world = LiveWorld(kind)
+    for node in world.nodes:
+        node.refuses = refuses
     try:
         world.come(HEADS)
         world.come(LOGS)
@@ -186,6 +202,32 @@ def test_who_comes_after_the_last_one_left_begins_anew(world: LiveWorld) -> None
     advance(world)
     world.calm()
     assert received(late) == wanted(world, late) == [world.served[-1]]
+
+
+def test_a_block_that_is_filled_in_has_the_members_of_the_pushed_headers(world: LiveWorld) -> None:
+    client = world.come(HEADS)
+    world.calm()
+    for told in (True, False, True):
+        tip = world.tree.grow(world.nodes[0].tip)
+        if told:
+            world.push(tip)
+        serve(world, tip)
+        world.calm()
+    assert received(client) == wanted(world, client)
+    assert [set(head) - {"pushed"} for head in client.results] == [{"number", "hash", "parentHash"}] * 3
+
+
+def test_heads_come_without_the_further_members_that_no_node_tells() -> None:
+    world = LiveWorld("harmony")
+    client = world.come(HEADS)
+    for node in world.nodes:
+        node.lacks = "hmyv2_getFullHeader"
+    world.calm()
+    advance(world, 3)
+    world.calm()
+    assert received(client) == wanted(world, client)
+    assert all("viewID" not in head for head in client.results)
+    world.close()
 
 
 def test_logs_are_not_asked_for_when_only_heads_are_wanted(world: LiveWorld) -> None:

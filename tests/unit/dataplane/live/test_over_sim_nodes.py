@@ -14,6 +14,7 @@ from rpcaccel.core.stats.counters import NetworkCell
 from rpcaccel.dataplane.live.follower import Follower
 from rpcaccel.dataplane.live.live_session import LiveSession
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.simnode.methods.json_views import pushed_header
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.world import HEAD, World
 
@@ -110,12 +111,15 @@ def test_heads_and_logs_come_as_the_nodes_have_them(world: World, name: str) -> 
     world.run(followed.follower.close())
 
 
-def test_a_head_of_harmony_has_the_members_that_its_nodes_send(world: World) -> None:
-    followed = Followed(world, "one")
+@pytest.mark.parametrize(("name", "version"), [("one", "eth"), ("three", "geth")])
+def test_a_head_that_was_filled_in_is_what_the_nodes_push(world: World, name: str, version: str) -> None:
+    followed = Followed(world, name)
     heads = followed.come(HEADS)
     followed.advance(1)
     (head,) = heads.results
-    assert list(head) == list(world.hosts[0].state.networks["one"].chain.live.header)
+    branch = world.chains[name].branch
+    told = pushed_header(branch, branch.block(HEAD + 1), version)
+    assert head == {member: value for member, value in told.items() if value is not None}
     world.run(followed.follower.close())
 
 
