@@ -6,6 +6,7 @@ A file here defines one class `Choice` that implements `Balancer` and whose `nam
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -51,8 +52,9 @@ class Balancer(Protocol):
         ...
 
 
+@cache
 def names() -> tuple[str, ...]:
-    """The names of all balancers."""
+    """The names of all balancers. The folder is listed once: no file may be opened where descriptors are scarce."""
     return tuple(sorted(module.name for module in iter_modules(__path__)))
 
 

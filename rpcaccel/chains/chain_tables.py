@@ -161,6 +161,7 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+@cache
 def names() -> tuple[str, ...]:
     """The names of all chains: one for each TOML file of this package."""
     found = (entry.name for entry in _DIRECTORY.iterdir())

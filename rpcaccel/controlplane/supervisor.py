@@ -341,8 +341,7 @@ class Supervisor:
             texts.append(f"waits for new workers (SIGHUP) or a restart: {', '.join(waiting.workers)}")
         if self._history_keeper.note:
             texts.append(self._history_keeper.note)
-        if self._hosts.note:
-            texts.append(self._hosts.note)
+        texts.extend(self._hosts.notices())
         if self.ledger.origin.state and self.ledger.note:
             texts.append(self.ledger.note)
         suspects = self.disagreements.suspects()

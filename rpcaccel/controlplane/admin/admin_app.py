@@ -27,7 +27,7 @@ import rpcaccel
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
-from rpcaccel.controlplane.admin import documents, openapi
+from rpcaccel.controlplane.admin import admin_connections, documents, openapi
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, Control
 from rpcaccel.controlplane.admin.alert_routes import AlertRoutes, attention_document
 from rpcaccel.controlplane.admin.api_types import Clients
@@ -49,7 +49,6 @@ from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import OperationRefused, purge, read, record, wanted_of
 from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
 from rpcaccel.core.wire.forwarded_for import Trust
-from rpcaccel.dataplane.http.aiohttp_server import Quiet
 from rpcaccel.dataplane.rpc.recorder import PATIENCE
 
 TYPES = {
@@ -147,6 +146,7 @@ class Admin:
         self._logged: Frame | None = None
         self._recording_until = -math.inf
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
 
     def __repr__(self) -> str:
         return f"<Admin {self.address} {'up' if self._runner else 'down'}>"
@@ -155,11 +155,11 @@ class Admin:
         """Listen; the address, with the port that was chosen when the settings say 0. Raises OSError, ListenError."""
         tls = tls_context(self._settings())
         self._sessions.open(self._settings().session)
-        # What this program does wrong is logged by `_around`; what is left is what strangers send.
-        self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=1.0, logger=Quiet())
+        self._runner = web.AppRunner(self.application(), shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port, ssl_context=tls).start()
-        host, port = self._runner.addresses[0][:2]
+        assert self._runner.server is not None
+        self._listening = await admin_connections.listen(self._runner.server, (self._host, self._port), tls)
+        host, port = self._listening.sockets[0].getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         return self.address
 
@@ -170,6 +170,8 @@ class Admin:
             if self._runner is not None:
                 runner, self._runner = self._runner, None
                 last_first.push_async_callback(runner.cleanup)
+            if self._listening is not None:
+                self._listening.close()
             self._control.events.close()
 
     def application(self) -> web.Application:

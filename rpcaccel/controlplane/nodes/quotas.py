@@ -102,6 +102,10 @@ class OtherHosts(Protocol):
         raises."""
         ...
 
+    def notices(self) -> list[str]:
+        """Sentences for the operator."""
+        ...
+
 
 class Quotas:
     """The use of all quotas. `links` are the workers that run, draining ones included."""
@@ -335,8 +339,10 @@ class Quotas:
         return any(node.quota.day or node.quota.month for node in nodes)
 
     def notices(self) -> list[str]:
-        """Sentences about counts that will be lost, where there are quotas."""
-        return [self.note] if self.note and self.wanted else []
+        """Sentences about counts that will be lost, and about what other programs wrote, where there are quotas."""
+        if not self.wanted:
+            return []
+        return [*([self.note] if self.note else []), *(self._hosts.notices() if self._hosts is not None else [])]
 
     async def save(self) -> None:
         """Keep what is used for the next start, if it has changed."""

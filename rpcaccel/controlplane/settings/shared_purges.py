@@ -23,6 +23,7 @@ from rpcaccel.controlplane.settings.heard_file import HeardFile, Kept, LostPlace
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.redis.board import BoardCursor, Heard, UnreachableError
+from rpcaccel.stores.redis.replies import ForeignData
 
 AGAIN_FOR = 600.0
 """Seconds for which a purge is sent again when the board lost its words. A host that was cut off for longer purges
@@ -100,6 +101,8 @@ class Purges:
         self._pause = FIRST_PAUSE
         self._finish_at = 0.0
         self._saying = asyncio.Lock()
+        self.foreign = ForeignData()
+        """Messages that are no purges."""
 
     def __repr__(self) -> str:
         return f"<Purges of {self.host}, {len(self._unsaid)} to be told>"
@@ -138,7 +141,7 @@ class Purges:
             await self._carry_out(EVERYTHING)
         for text in heard.words:
             await self._hear(text)
-        if not heard.words:  # with these, there may be more of them
+        if heard.place == self._place:  # else there may be more of them
             self._heard_at, self._until = now, wall
         self._place = heard.place  # not before: what could not be carried out is heard again
         if heard.lost == "all":  # hosts that were cut off when a purge was sent did not get it
@@ -214,6 +217,7 @@ class Purges:
         try:
             word = msgspec.json.decode(text, type=Word)
         except UNREADABLE:
+            self.foreign.note("the stream of purges", int(text != b""))  # a stream begins with an empty message
             return
         if word.host == self.host:
             return

@@ -44,6 +44,9 @@ AGAIN = 5.0
 LONGEST_PAUSE = 300.0
 """Seconds between two such attempts at the most."""
 
+_LONGEST_NUMBER = 19
+"""Digits of a number of 64 bits."""
+
 log = structlog.get_logger("rpcaccel.sharing")
 
 
@@ -55,6 +58,7 @@ class BoardPort(WordsPort, Protocol):
     async def mark(self) -> str: ...
     async def read(self) -> Posted | None: ...
     async def post(self, before: str, mark: str, document: bytes) -> bool: ...
+    def notices(self) -> list[str]: ...
 
 
 class Sheet(Struct, frozen=True):
@@ -126,6 +130,10 @@ class Sharing:
     def note(self) -> str:
         """A sentence when what other hosts posted is not in force here."""
         return f"what other hosts changed is not in force here: {self.refusal}" if self.refusal else ""
+
+    def notices(self) -> list[str]:
+        """Sentences about what should be looked at."""
+        return [*filter(None, [self.note]), *self._board.notices(), *self._purges.foreign.notices()]
 
     def standing(self) -> Standing:
         """How far this host has followed the others."""
@@ -224,12 +232,14 @@ class Sharing:
 
     async def _adopt(self, posted: Posted) -> None:
         """Take over what is posted, with the changes that wait on top of it, or say why that cannot be done."""
-        try:
-            sheet = msgspec.json.decode(posted.document, type=Sheet)
-        except UNREADABLE:
-            sheet = Sheet({}, "", "")
         if posted.mark != self.mark:
             self._pause = self._again
+        try:
+            sheet = msgspec.json.decode(posted.document, type=Sheet)
+        except UNREADABLE:  # the next change here goes on top of what is in force
+            self.mark = posted.mark
+            self._refuse("what is posted are no settings of rpcaccel")
+            return
         # What cannot be adopted counts as seen all the same: the next change here goes on top of it.
         self.mark, self._overlay = posted.mark, sheet.overlay
         wanted = compose(compose(_shared(sheet.overlay), self._unposted), _own(self._ledger.overlay()))
@@ -237,11 +247,15 @@ class Sharing:
             await self._ledger.take_over(wanted, Author(f"{sheet.by} at {sheet.host}", "shared"))
             self.refusal = ""
         except (InvalidSettingsError, RefusedError) as error:
-            if str(error) != self.refusal:
-                log.error("settings of other hosts are not adopted", reason=str(error))  # noqa: TRY400
-            self.refusal = str(error)
-            self._retry_at = self._clock() + self._pause
-            self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+            self._refuse(str(error))
+
+    def _refuse(self, why: str) -> None:
+        """Say why what is posted is not in force here, and try again later."""
+        if why != self.refusal:
+            log.error("settings of other hosts are not adopted", reason=why)
+        self.refusal = why
+        self._retry_at = self._clock() + self._pause
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
 
     @property
     def _is_due(self) -> bool:
@@ -257,7 +271,7 @@ class Sharing:
 def _number(mark: str) -> int:
     """The number that a mark begins with; 0 of none."""
     number = mark.partition("-")[0]
-    return int(number) if number.isascii() and number.isdigit() else 0
+    return int(number) if number.isascii() and number.isdigit() and len(number) < _LONGEST_NUMBER else 0
 
 
 def _shared(overlay: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,10 +352,9 @@ class Hosts:
         """How far this host has followed the others."""
         return Standing() if self._sharing is None else self._sharing.standing()
 
-    @property
-    def note(self) -> str:
-        """A sentence when something should be looked at."""
-        return self._sharing.note if self._sharing is not None else ""
+    def notices(self) -> list[str]:
+        """Sentences about what should be looked at."""
+        return self._sharing.notices() if self._sharing is not None else []
 
     async def _purge(self, body: bytes) -> Reached:
         return await swept(body, self._links)

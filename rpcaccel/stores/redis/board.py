@@ -9,27 +9,83 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.fault import reason
 from rpcaccel.stores.redis.redis_server import Server
+from rpcaccel.stores.redis.replies import (
+    ForeignData,
+    ForeignReplyError,
+    as_bytes,
+    as_integer,
+    as_list,
+    as_optional_bytes,
+)
 from rpcaccel.stores.redis.store import topology
+
+T = TypeVar("T")
 
 KEPT = 1000
 """Number of messages that are kept, about. A host that was away for longer is told that it missed older ones."""
 _AT_ONCE = 100
-_SAY = """
-local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
-local run = ARGV[1]
-if last[1] then run = last[1][2][2] end
-return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'run', run, 'word', ARGV[3])
+_LONGEST_RUN = 64
+"""Bytes of the id of a run."""
+_LONGEST_MARK = 64
+_LONGEST_SHARED = 4 << 20
+"""Bytes of the posted document, and of all messages that are read at once but the last."""
+_HEAR = """
+if redis.call('TYPE', KEYS[1])['ok'] ~= 'stream' then return {} end
+local told, size = {}, 0
+for _, entry in ipairs(redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'COUNT', ARGV[4])) do
+  local field = entry[2]
+  if #field == 4 and field[1] == 'run' and field[3] == 'word'
+     and #field[2] <= tonumber(ARGV[5]) and #field[4] <= tonumber(ARGV[6]) then
+    told[#told + 1] = {entry[1], field[2], field[4]}
+    size = size + #field[4]
+  else
+    told[#told + 1] = {entry[1]}
+  end
+  if size > tonumber(ARGV[6]) then break end
+end
+return told
 """
-"""Appends a message. Each message names its run: a new run begins when the messages in Redis were lost."""
+"""Returns messages with their run and text; of an entry that is no message only the id, however large it is."""
+
+_SAY = """
+local kind = redis.call('TYPE', KEYS[1])['ok']
+if kind ~= 'stream' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
+local run = ARGV[1]
+for _, entry in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[4])) do
+  local field = entry[2]
+  if #field == 4 and field[1] == 'run' and #field[2] <= tonumber(ARGV[5]) then run = field[2] break end
+end
+local said = redis.pcall('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'run', run, 'word', ARGV[3])
+if type(said) == 'table' and said['err'] and string.find(said['err'], ' ID') then
+  redis.call('DEL', KEYS[1])
+  return redis.call('XADD', KEYS[1], '*', 'run', ARGV[1], 'word', ARGV[3])
+end
+return said
+"""
+"""Appends a message. Each message names its run: a new run begins when the messages in Redis were lost. A key of
+another type is replaced, and so is a stream with an entry of the last possible id, which takes no more of them."""
+
+_READ = """
+if redis.call('TYPE', KEYS[1])['ok'] ~= 'hash' then return {false, false} end
+local mark = redis.call('HGET', KEYS[1], 'mark')
+if mark and #mark > tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) return {false, false} end
+local document = ARGV[2] ~= '0' and redis.call('HGET', KEYS[1], 'document')
+if document and #document > tonumber(ARGV[2]) then document = '' end
+return {mark, document}
+"""
+"""Returns the mark, and the document if its greatest length is given. An entry too long for either is none."""
 
 _POST = """
+local kind = redis.call('TYPE', KEYS[1])['ok']
+if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
 local now = redis.call('HGET', KEYS[1], 'mark') or ''
 if now ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'mark', ARGV[2], 'document', ARGV[3])
@@ -42,8 +98,6 @@ LONGEST_DOCUMENT = 4096
 """Bytes of what a host tells of itself."""
 FORGOTTEN = 300.0
 """Seconds after which a host that was not heard is forgotten."""
-_LONGEST_RUN = 64
-"""Bytes of the id of a run."""
 _STAMP = 16
 """Bytes that the time of a document takes, at the most."""
 _MEET = """
@@ -84,6 +138,7 @@ class Posted(Struct, frozen=True):
     mark: str
     """A mark that no other posted document has, even after the board was emptied."""
     document: bytes
+    """Empty where another program left something else there."""
 
 
 class BoardCursor(Struct, frozen=True):
@@ -131,6 +186,7 @@ class Board:
         self._document = f"{tagged}:settings".encode()
         self._words = f"{tagged}:words".encode()
         self._hosts = f"{tagged}:hosts".encode()
+        self._foreign = ForeignData()
 
     def __repr__(self) -> str:
         return f"<Board {' '.join(map(repr, self._topology.servers))}>"
@@ -143,66 +199,89 @@ class Board:
         """Disconnect."""
         await self._topology.close()
 
+    def notices(self) -> list[str]:
+        """Sentences about what was passed over, because another program wrote it."""
+        return self._foreign.notices()
+
     async def mark(self) -> str:
         """The mark of the document; empty without a document. Raises UnreachableError."""
-        return _text(await self._ask(self._document, "HGET", self._document, "mark"))
+        return (await self._read(0)).mark
 
     async def read(self) -> Posted | None:
         """The document on the board; None without one. Raises UnreachableError."""
-        mark, document = await self._ask(self._document, "HMGET", self._document, "mark", "document")
-        return Posted(_text(mark), document) if document is not None else None
+        posted = await self._read(_LONGEST_SHARED)
+        return posted if posted.mark else None
 
     async def post(self, before: str, mark: str, document: bytes) -> bool:
         """Replace the document with the mark `before` (empty: no document); False when another one is there.
 
         Raises UnreachableError.
         """
-        done = await self._ask(self._document, "EVAL", _POST, 1, self._document, before, mark, document)
-        return bool(int(done))
+        marks = before.encode("latin-1"), mark.encode("latin-1")
+        return bool(await self._ask(as_integer, self._document, "EVAL", _POST, 1, self._document, *marks, document))
 
     async def say(self, word: bytes) -> None:
         """Post a message to every host. Raises UnreachableError."""
-        run = secrets.token_hex(8)
-        await self._ask(self._words, "EVAL", _SAY, 1, self._words, run, KEPT, word)
+        run, bounds = secrets.token_hex(8), (_AT_ONCE, _LONGEST_RUN)
+        await self._ask(as_bytes, self._words, "EVAL", _SAY, 1, self._words, run, KEPT, word, *bounds)
 
     async def last(self) -> BoardCursor:
         """The cursor after the last message; without any, an empty message is posted first. Raises UnreachableError."""
-        while not (found := await self._ask(self._words, "XREVRANGE", self._words, "+", "-", "COUNT", 1)):
+        for _ in range(2):
+            if found := await self._range("XREVRANGE", b"+", b"-", 1):
+                return found[0].cursor
             await self.say(b"")
-        return _place(found[0])
+        raise UnreachableError("it keeps no messages")
 
     async def heard(self, place: BoardCursor) -> Heard:
         """The messages after a cursor. Raises UnreachableError."""
-        found = await self._range(place.word)
-        if found and bytes(found[0][0]) == place.word and _place(found[0]).run == place.run:
-            return Heard(_place(found[-1]), [_word(entry) for entry in found[1:]])
+        found = await self._range("XRANGE", place.word, b"+", _AT_ONCE)
+        if found and found[0].cursor == place:
+            return self._heard(found[0].cursor, found[1:])
         await self.last()  # posts a message if there is none
-        found = await self._range(b"-")
-        lost: Literal["older", "all"] = "older" if found and _place(found[0]).run == place.run else "all"
-        return Heard(_place(found[-1]) if found else place, [_word(entry) for entry in found], lost)
+        found = await self._range("XRANGE", b"-", b"+", _AT_ONCE)
+        runs = {entry.cursor.run for entry in found if entry.word is not None}
+        # Where no run is known, since entries of other programs stand there, the worse of the two is assumed.
+        older = not place.run or not runs or place.run in runs
+        return self._heard(place, found, "older" if older else "all")
+
+    def _heard(
+        self, place: BoardCursor, found: Sequence[_StreamEntry], lost: Literal["", "older", "all"] = ""
+    ) -> Heard:
+        words = [entry.word for entry in found if entry.word is not None]
+        self._foreign.note("the stream of purges", len(found) - len(words))
+        return Heard(found[-1].cursor if found else place, words, lost)
 
     async def meet(self, run: str, document: bytes) -> Met:
         """Replace what the host of this run tells, and return what all hosts tell. Raises UnreachableError."""
         bounds = (int(FORGOTTEN * 1000), LONGEST_DOCUMENT + _STAMP, MOST_HOSTS, _LONGEST_RUN)
-        dropped, kept = await self._ask(self._hosts, "EVAL", _MEET, 1, self._hosts, run, document, *bounds)
-        found = [HostEntry(_readable(name), int(age) / 1000, bytes(text)) for name, age, text in kept]
-        return Met(found, int(dropped))
+        met = await self._ask(_as_met, self._hosts, "EVAL", _MEET, 1, self._hosts, run, document, *bounds)
+        self._foreign.note("what hosts tell of themselves", met.dropped)
+        return met
 
     async def leave(self, run: str) -> None:
         """Remove what the host of this run told of itself. Raises UnreachableError."""
-        await self._ask(self._hosts, "HDEL", self._hosts, run)
+        await self._ask(as_integer, self._hosts, "HDEL", self._hosts, run)
 
-    async def _range(self, first: bytes) -> Any:
-        return await self._ask(self._words, "XRANGE", self._words, first, "+", "COUNT", _AT_ONCE)
+    async def _read(self, longest: int) -> Posted:
+        bounds = (_LONGEST_MARK, longest)
+        posted = await self._ask(_as_posted, self._document, "EVAL", _READ, 1, self._document, *bounds)
+        self._foreign.note("the shared settings", int(bool(longest and posted.mark and not posted.document)))
+        return posted
 
-    async def _ask(self, key: bytes, *command: Any) -> Any:
+    async def _range(self, command: str, first: bytes, last: bytes, most: int) -> list[_StreamEntry]:
+        bounds = (most, _LONGEST_RUN, _LONGEST_SHARED)
+        return await self._ask(_as_entries, self._words, "EVAL", _HEAR, 1, self._words, command, first, last, *bounds)
+
+    async def _ask(self, read: Callable[[Any], T], key: bytes, *command: Any) -> T:
+        """What `read` makes of the reply. Raises UnreachableError."""
         routes = self._topology.for_writing([key])
         if not routes or not routes[0][1]:
             raise UnreachableError(self._topology.fault)
         server: Server = routes[0][0]
         try:
             async with asyncio.timeout(self._timeout):
-                answer = await server.call(*command)
+                answer = read(await server.call(*command))
         except Exception as error:  # whatever the client raises means that there is no answer
             server.failed(error)
             raise UnreachableError(reason(error)) from error
@@ -210,23 +289,33 @@ class Board:
         return answer
 
 
-def _text(found: bytes | None) -> str:
-    return found.decode() if found else ""
+class _StreamEntry(Struct, frozen=True):
+    cursor: BoardCursor
+    word: bytes | None
+    """None of an entry that another program wrote."""
 
 
-def _readable(name: bytes) -> str:
-    """The name of a field, which another program may have made of any bytes."""
-    return name.decode(errors="replace")
+def _as_entries(reply: Any) -> list[_StreamEntry]:
+    return [_as_entry(as_list(entry)) for entry in as_list(reply)]
 
 
-def _place(entry: Any) -> BoardCursor:
-    return BoardCursor(bytes(entry[0]), bytes(_fields(entry[1]).get(b"run", b"")))
+def _as_entry(parts: Sequence[Any]) -> _StreamEntry:
+    if len(parts) not in (1, 3):
+        raise ForeignReplyError("no entry of a stream")
+    place, run, word = (as_bytes(part) for part in (*parts, b"", b"")[:3])
+    return _StreamEntry(BoardCursor(place, run), word if len(parts) == 3 else None)
 
 
-def _word(entry: Any) -> bytes:
-    return bytes(_fields(entry[1])[b"word"])
+def _as_posted(reply: Any) -> Posted:
+    mark, document = (as_optional_bytes(part) or b"" for part in as_list(reply, 2))
+    return Posted(mark.decode("latin-1"), document)
 
 
-def _fields(found: Any) -> dict[bytes, bytes]:
-    """Fields of a hash or message; redis-py returns a flat list or a dict."""
-    return found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
+def _as_met(reply: Any) -> Met:
+    dropped, kept = as_list(reply, 2)
+    entries = []
+    for entry in as_list(kept):
+        name, age, document = as_list(entry, 3)
+        # Another program may have made the name of any bytes.
+        entries.append(HostEntry(as_bytes(name).decode(errors="replace"), as_integer(age) / 1000, as_bytes(document)))
+    return Met(entries, as_integer(dropped))

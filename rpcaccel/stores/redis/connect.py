@@ -1,21 +1,62 @@
-"""Makes redis-py's clients as the store needs them: without retries, with short timeouts, and without decoding."""
+"""Makes redis-py's clients as the store needs them: without retries, with short timeouts, without decoding, and with
+bounds on what is read."""
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import Any
 
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.connection import DefaultParser
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 from redis.cluster import LoadBalancingStrategy
+from redis.exceptions import ConnectionError as LostError
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.redis_url import RedisTarget
+from rpcaccel.stores.redis.replies import ReplyBounds
 
 SPARE = 4
 """Connections beyond those for reads: for writes, probes, purges and leases."""
+
+
+_READ_BY_REDIS_PY = ("INFO", "CLUSTER", "COMMAND", "SENTINEL")
+"""The commands whose replies redis-py reads: to find servers, and for the memory settings of one."""
+
+
+class BoundedParser(DefaultParser):  # type: ignore[misc,valid-type]  # redis-py chooses it when it is imported
+    """The parser of redis-py, given nothing that ReplyBounds refuses. The connection ends then."""
+
+    def on_connect(self, connection: Any) -> None:
+        """Begin with the first reply of the connection."""
+        super().on_connect(connection)
+        self._bounds = ReplyBounds()
+
+    async def read_from_socket(self) -> bool:
+        """Read what has arrived."""
+        data = await self._stream.read(self._read_size)
+        if not data:
+            raise LostError("the server closed the connection")
+        self._bounds.take(data)
+        self._reader.feed(data)
+        return True
+
+
+def _leave_replies_alone(callbacks: MutableMapping[Any, Any]) -> None:
+    """Take away the callbacks of redis-py, which raise anything for a reply of another shape, in a pipeline before the
+    other replies are read."""
+    for command in [command for command in callbacks if not command.startswith(_READ_BY_REDIS_PY)]:
+        del callbacks[command]
+
+
+def bounded(client: Redis) -> Redis:
+    """The client, with bounds on what is read, and without any reading of replies by redis-py."""
+    client.connection_pool.connection_kwargs["parser_class"] = BoundedParser
+    _leave_replies_alone(client.response_callbacks)
+    return client
 
 
 def _common(target: RedisTarget, settings: StoreSettings) -> dict[str, Any]:
@@ -43,9 +84,9 @@ def single(target: RedisTarget, settings: StoreSettings) -> Redis:
     """A client for one server."""
     options = _common(target, settings) | {"db": target.db, "retry": _no_retry()}
     if target.kind == "unix":
-        return Redis(unix_socket_path=target.path, **options)
+        return bounded(Redis(unix_socket_path=target.path, **options))
     host, port = target.hosts[0]
-    return Redis(host=host, port=port, **options)
+    return bounded(Redis(host=host, port=port, **options))
 
 
 def sentinel(target: RedisTarget, settings: StoreSettings) -> Sentinel:
@@ -58,12 +99,14 @@ def sentinel(target: RedisTarget, settings: StoreSettings) -> Sentinel:
     made: Sentinel = Sentinel(  # type: ignore[no-untyped-call]  # redis-py leaves its constructor untyped
         list(target.hosts), sentinel_kwargs=own, **common, db=target.db, retry=_no_retry()
     )
+    for client in made.sentinels:
+        bounded(client)
     return made
 
 
 def cluster(target: RedisTarget, settings: StoreSettings) -> RedisCluster:
     """A client for a whole cluster."""
-    return RedisCluster(
+    client = RedisCluster(
         startup_nodes=[ClusterNode(host, port) for host, port in target.hosts],
         # A cluster that lost some slots still serves the others.
         require_full_coverage=False,
@@ -72,3 +115,7 @@ def cluster(target: RedisTarget, settings: StoreSettings) -> RedisCluster:
         load_balancing_strategy=LoadBalancingStrategy.ROUND_ROBIN_REPLICAS,
         **_common(target, settings),
     )
+    for options in (client.connection_kwargs, *(node.connection_kwargs for node in client.startup_nodes)):
+        options["parser_class"] = BoundedParser
+    _leave_replies_alone(client.response_callbacks)
+    return client

@@ -23,6 +23,8 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import TimeoutError as LateError
 
+from rpcaccel.stores.redis.replies import ReplyTooLargeError
+
 LATE = "no answer in time"
 _NO_DATABASE = ("DB index", "Invalid Database")
 """Messages about a wrong database: the error of Redis to SELECT, and the client's error when SELECT fails."""
@@ -93,6 +95,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], str | Callable[[BaseException], str]]
     (SlaveNotFoundError, "Sentinel knows no replica of that name"),
     (ClusterDownError, "its cluster is down"),
     (MaxConnectionsError, "all connections to it are in use"),
+    (ReplyTooLargeError, "it answered more than was asked for"),
     (InvalidResponse, "what answers there is no Redis"),
     (LateError, LATE),
     (TimeoutError, LATE),

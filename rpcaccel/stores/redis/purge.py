@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.stores.base import PurgeResult
 from rpcaccel.stores.redis.redis_server import Server, Topology
+from rpcaccel.stores.redis.replies import as_bytes, as_integer, as_list
 
 STEP = 1000
 """Keys that one SCAN step visits."""
@@ -58,7 +59,7 @@ async def _unlink(server: Server, keys: list[bytes]) -> int | None:
 async def _exist(server: Server, keys: list[bytes]) -> int | None:
     """The number of these keys that exist."""
     try:
-        return sum([int(await server.call("EXISTS", key)) for key in keys])
+        return sum([as_integer(await server.call("EXISTS", key)) for key in keys])
     except Exception as error:
         server.failed(error)
         return None
@@ -75,7 +76,8 @@ async def _sweep(server: Server, prefix: bytes, selection: Selection, act: Act) 
     match = pattern(prefix, selection)
     while server.up:
         try:
-            cursor, found = await server.call("SCAN", cursor, "MATCH", match, "COUNT", STEP)
+            step = as_list(await server.call("SCAN", cursor, "MATCH", match, "COUNT", STEP), 2)
+            cursor, found = as_integer(step[0]), [as_bytes(key) for key in as_list(step[1])]
         except Exception as error:
             server.failed(error)
             return PurgeResult(removed, complete=False)
@@ -84,6 +86,6 @@ async def _sweep(server: Server, prefix: bytes, selection: Selection, act: Act) 
         if count is None:
             return PurgeResult(removed, complete=False)
         removed += count
-        if int(cursor) == 0:
+        if cursor == 0:
             return PurgeResult(removed)
     return PurgeResult(removed, complete=False)

@@ -7,8 +7,7 @@ good by the next exchange.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from math import inf
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,10 +15,36 @@ from msgspec.structs import replace
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.redis_server import Server
+from rpcaccel.stores.redis.replies import ForeignData, as_bytes, as_integer, as_list
 from rpcaccel.stores.redis.store import topology
 
 KEPT = 3600
 """Seconds for which a count is kept after its window: the clocks of hosts differ."""
+_BEYOND_ANY = 1e18
+"""Above every use of a quota, and every time in seconds since 1970."""
+_MAX_COUNTS = 1000
+_MAX_COUNT_BYTES = 64
+_COUNT = """
+local kind = redis.call('TYPE', KEYS[1])['ok']
+local foreign, told = 0, {}
+if kind ~= 'hash' and kind ~= 'none' then
+  redis.call('DEL', KEYS[1])
+  foreign = 1
+end
+if ARGV[2] ~= '' then
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+  redis.call('EXPIREAT', KEYS[1], ARGV[3])
+end
+local found = redis.call('HGETALL', KEYS[1])
+for i = 1, #found, 2 do
+  if found[i] ~= ARGV[1] then
+    if #found[i + 1] <= tonumber(ARGV[4]) and #told < tonumber(ARGV[5]) then told[#told + 1] = found[i + 1]
+    else foreign = foreign + 1 end
+  end
+end
+return {foreign, told}
+"""
+"""Takes in the count of one host, and returns those of the others and how much was no count."""
 
 
 class QuotaSums:
@@ -31,6 +56,7 @@ class QuotaSums:
         self._timeout = settings.write_timeout
         self._prefix = f"{settings.prefix}{self._topology.tag}:quota:"
         self._host = host.encode()
+        self._foreign = ForeignData()
 
     def __repr__(self) -> str:
         return f"<QuotaSums {' '.join(map(repr, self._topology.servers))}>"
@@ -42,6 +68,10 @@ class QuotaSums:
     async def close(self) -> None:
         """Disconnect."""
         await self._topology.close()
+
+    def notices(self) -> list[str]:
+        """Sentences about what was passed over, because another program wrote it."""
+        return self._foreign.notices()
 
     async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
         """Say what this host used; return what the others used of the same quotas. What is not known, since a server
@@ -56,36 +86,39 @@ class QuotaSums:
     async def _ask(self, server: Server, own: Sequence[Brought]) -> list[Brought]:
         commands: list[tuple[Any, ...]] = []
         for one in own:
-            name = self._name(one)
-            if one.used:  # a host without a state file has a new name, and would have a new field, at each start
-                commands += [
-                    ("HSET", name, self._host, f"{one.used!r} {one.since!r}"),
-                    ("EXPIREAT", name, int(one.renews) + KEPT),
-                ]
-            commands.append(("HGETALL", name))
+            # A host without a state file has a new name, and would have a new field, at each start.
+            mine = f"{one.used!r} {one.since!r}" if one.used else ""
+            bounds = (int(one.renews) + KEPT, _MAX_COUNT_BYTES, _MAX_COUNTS)
+            commands.append(("EVAL", _COUNT, 1, self._name(one), self._host, mine, *bounds))
         try:
             async with asyncio.timeout(self._timeout):
                 replies = await server.together(commands)
+            told = [self._others(one, said) for one, said in zip(own, replies, strict=True)]
         except Exception as error:  # whatever the client raises means that there is no answer
             server.failed(error)
             return []
         server.succeeded()
-        told = [said for command, said in zip(commands, replies, strict=True) if command[0] == "HGETALL"]
-        return [found for one, said in zip(own, told, strict=True) if (found := self._others(one, said))]
+        return [one for one in told if one is not None]
 
     def _others(self, own: Brought, said: Any) -> Brought | None:
-        """What the other hosts used, from the fields of the hash."""
-        if not isinstance(said, Mapping | list):
-            return None  # an exception: the server refused it
-        fields = said if isinstance(said, Mapping) else dict(zip(said[::2], said[1::2], strict=True))
-        try:
-            told = [[float(part) for part in value.split()] for host, value in fields.items() if host != self._host]
-            used, since = sum(used for used, _ in told), min([own.since, *(since for _, since in told)])
-            if not all(0.0 <= used < inf and 0.0 <= since < inf for used, since in told):
-                return None
-        except ValueError:
-            return None  # not written by this program
+        """What the other hosts used; None where the server refused to say it. Raises ForeignReplyError."""
+        if isinstance(said, Exception):
+            return None
+        foreign, texts = as_list(said, 2)
+        counts = [_count(as_bytes(text)) for text in as_list(texts)]
+        told = [count for count in counts if count is not None]
+        self._foreign.note("the counts of quotas", as_integer(foreign) + len(counts) - len(told))
+        used, since = sum(used for used, _ in told), min([own.since, *(since for _, since in told)])
         return replace(own, used=used, since=since)
 
     def _name(self, one: Brought) -> bytes:
         return f"{self._prefix}{one.network}:{one.node}:{one.window}:{one.renews:.0f}".encode()
+
+
+def _count(text: bytes) -> tuple[float, float] | None:
+    """What a host used, and since when; None when the text is no count of this program."""
+    try:
+        used, since = (float(part) for part in text.split())
+    except ValueError:
+        return None
+    return (used, since) if 0.0 <= used < _BEYOND_ANY and 0.0 <= since < _BEYOND_ANY else None

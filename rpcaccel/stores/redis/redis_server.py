@@ -16,6 +16,7 @@ from redis.crc import key_slot
 
 from rpcaccel.stores.base import ServerStats
 from rpcaccel.stores.redis.fault import reason
+from rpcaccel.stores.redis.replies import as_integer, as_values, is_about_key
 from rpcaccel.stores.tasks import cancel_and_wait
 
 FAILURES = 3
@@ -111,8 +112,7 @@ class Server:
         """The values of `keys`, in order, by one MGET, in a cluster by one for each slot. Raises what the client
         raises."""
         if self.node is None:
-            values: list[bytes | None] = await self.client.execute_command("MGET", *keys)
-            return values
+            return as_values(await self.client.execute_command("MGET", *keys), len(keys))
         slots: dict[int, list[bytes]] = {}
         for key in keys:
             slots.setdefault(key_slot(key), []).append(key)
@@ -121,7 +121,7 @@ class Server:
         for group, answer in zip(slots.values(), answers, strict=True):
             if isinstance(answer, Exception):
                 raise answer
-            found.update(zip(group, answer, strict=True))
+            found.update(zip(group, as_values(answer, len(group)), strict=True))
         return [found[key] for key in keys]
 
     async def set_many(self, writes: Sequence[Write]) -> list[Any]:
@@ -134,19 +134,24 @@ class Server:
         for answer in await self.together([("UNLINK", key) for key in keys]):
             if isinstance(answer, Exception):
                 raise answer
-            removed += int(answer)
+            removed += as_integer(answer)
         return removed
 
     async def add(self, amounts: Mapping[bytes, int], *, life: float) -> dict[bytes, int]:
-        """Add to counters, renew their lifetime (seconds), and return the sums. Raises what the client raises."""
+        """Add to counters, renew their lifetime (seconds), and return the sums. A key that another program wrote, and
+        that is no counter, is removed and has no sum. Raises what the client raises."""
         commands: list[tuple[Any, ...]] = []
         for key, amount in amounts.items():
             commands += [("INCRBY", key, amount), ("PEXPIRE", key, int(life * 1000))]
         answers = await self.together(commands)
+        totals = dict(zip(amounts, answers[::2], strict=True))
+        foreign = [key for key, total in totals.items() if is_about_key(total)]
         for answer in answers:
-            if isinstance(answer, Exception):
+            if isinstance(answer, Exception) and not is_about_key(answer):
                 raise answer
-        return {key: int(total) for key, total in zip(amounts, answers[::2], strict=True)}
+        if foreign:
+            await self.unlink(foreign)
+        return {key: as_integer(total) for key, total in totals.items() if key not in foreign}
 
     async def together(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send commands in one pipeline; return the server's reply or the exception for each. Raises what the client

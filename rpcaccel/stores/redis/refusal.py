@@ -10,7 +10,7 @@ from typing import Any
 from redis.exceptions import AuthenticationError, RedisError
 
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.connect import sentinel, single
+from rpcaccel.stores.redis.connect import bounded, sentinel, single
 from rpcaccel.stores.redis.fault import is_about_database
 from rpcaccel.stores.redis.redis_url import RedisTarget, parse
 
@@ -39,7 +39,7 @@ def _clients(target: RedisTarget, settings: StoreSettings) -> Iterator[tuple[Any
         return
     own = target
     if target.kind == "sentinel":
-        yield sentinel(target, settings).master_for(target.service), "Redis"
+        yield bounded(sentinel(target, settings).master_for(target.service)), "Redis"
         own = replace(target, db=0, username=target.sentinel_username, password=target.sentinel_password)
     for host in target.hosts:
         whose = "Sentinel itself" if target.kind == "sentinel" else "Redis"

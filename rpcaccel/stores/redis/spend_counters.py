@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping
 
 from rpcaccel.stores.redis.redis_server import Server, Topology
+from rpcaccel.stores.redis.replies import ForeignData
 
 LIFE = 60.0
 """Seconds after its last use at which a counter expires."""
@@ -22,6 +23,7 @@ class Spending:
         self._prefix = prefix
         self._timeout = timeout
         self._sums: dict[bytes, int] = {}
+        self._foreign = ForeignData()
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
         """Add the tokens spent here; return by client the tokens that others spent since the last exchange.
@@ -43,6 +45,7 @@ class Spending:
             return None
         if None in sums:
             return None
+        self._foreign.note("counters of clients", len(names) - sum(len(told) for told in sums if told is not None))
         self._sums = {names[name]: total for told in sums if told is not None for name, total in told.items()}
         return {
             key: max(0, total - spent[key] - before[key]) if key in before and total >= before[key] else 0

@@ -17,6 +17,7 @@ from rpcaccel.stores.redis.purge import purge
 from rpcaccel.stores.redis.reads import Reads, Waiting
 from rpcaccel.stores.redis.redis_server import Topology
 from rpcaccel.stores.redis.redis_url import parse
+from rpcaccel.stores.redis.replies import as_integer
 from rpcaccel.stores.redis.spend_counters import Spending
 from rpcaccel.stores.redis.topology import Cluster, PrimaryAndReplicas
 from rpcaccel.stores.redis.writes import Writes, Zstd
@@ -139,7 +140,7 @@ class RedisStore:
             return None
         try:
             async with asyncio.timeout(self._patience):
-                milliseconds = int(await server.call("PTTL", name))
+                milliseconds = as_integer(await server.call("PTTL", name))
         except Exception as error:
             server.failed(error)
             return None

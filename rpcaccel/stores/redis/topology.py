@@ -13,7 +13,7 @@ from redis.crc import key_slot
 from redis.exceptions import RedisClusterException
 
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.connect import cluster, sentinel, single
+from rpcaccel.stores.redis.connect import bounded, cluster, sentinel, single
 from rpcaccel.stores.redis.fault import reason
 from rpcaccel.stores.redis.redis_server import FIRST_PROBE, LONGEST_PROBE, Route, Server, fault_of
 from rpcaccel.stores.redis.redis_url import RedisTarget
@@ -30,8 +30,8 @@ class PrimaryAndReplicas:
         if target.kind == "sentinel":
             self._sentinel = sentinel(target, settings)
             self._clients: list[Redis] = [
-                self._sentinel.master_for(target.service),
-                self._sentinel.replica_for(target.service),
+                bounded(self._sentinel.master_for(target.service)),
+                bounded(self._sentinel.replica_for(target.service)),
             ]
             names = [f"{target.service} primary", f"{target.service} replicas"]
         else:

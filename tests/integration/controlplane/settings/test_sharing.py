@@ -32,7 +32,7 @@ async def test_a_change_reaches_the_other_host_and_it_is_told_how_it_goes(redis_
     await hosts[0].purged(b'{"all": true}')
     for one in hosts:
         await one.share(RedisSettings())
-        assert (one.shown(), one.note) == (None, "")
+        assert (one.shown(), one.notices()) == (None, [])
         await one.purged(b"{}")
         await one.stop()
     assert repr(hosts[0]) == "<Hosts None>"

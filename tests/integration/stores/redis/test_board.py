@@ -96,11 +96,110 @@ async def test_without_redis_it_says_so_in_time_and_comes_back_by_itself(new_red
 async def test_failures_that_are_not_in_a_row_do_not_take_the_board_down(redis_server: RedisServer) -> None:
     board = await opened(redis_server)
     for _ in range(2 * FAILURES):
-        redis_server.reply("SET", "test:settings", "no document")
+        redis_server.reply("CONFIG", "SET", "maxmemory", "1")
         with pytest.raises(UnreachableError):
-            await board.mark()
-        redis_server.reply("DEL", "test:settings")
-        assert await board.mark() == ""
+            await board.say(b"word")
+        redis_server.reply("CONFIG", "SET", "maxmemory", "0")
+        await board.say(b"word")
+    await board.close()
+
+
+# ---- what other programs leave there ---------------------------------------------------------------------------------
+
+WORDS, SETTINGS = "test:words", "test:settings"
+FOREIGN_ENTRIES = (
+    ("*", "foreign", "entry"),
+    ("*", "run", "x"),
+    ("*", "word", "x", "run", "y"),
+    ("*", "run", "r" * 65, "word", "x"),
+    ("*", "run", "r", "word", "x", "more", "y"),
+    ("*", "", ""),
+    ("*", *(str(number) for number in range(2000))),
+    ("*", "run", "r", "word", "x" * (5 << 20)),
+)
+
+
+@pytest.mark.parametrize("entry", FOREIGN_ENTRIES, ids=lambda entry: "-".join(entry)[:20])
+async def test_a_foreign_entry_is_passed_over_and_the_words_behind_it_are_heard(
+    redis_server: RedisServer, entry: tuple[str, ...]
+) -> None:
+    board = await opened(redis_server)
+    place = await board.last()
+    redis_server.command("XADD", WORDS, *entry)
+    for _ in range(3):  # the cursor may stand at such an entry as at any other
+        heard = await board.heard(place)
+        assert (heard.words, heard.lost) == ([], "")
+        assert heard.place != place
+        place = heard.place
+        redis_server.command("XADD", WORDS, *entry)
+    await board.say(b"a purge")
+    heard = await board.heard(place)
+    assert (heard.words, heard.lost) == ([b"a purge"], "")
+    assert await board.last() == heard.place
+    (said,) = board.notices()
+    assert "the stream of purges" in said
+    await board.close()
+
+
+async def test_where_foreign_entries_drove_out_the_words_they_count_as_missed(redis_server: RedisServer) -> None:
+    board = await opened(redis_server)
+    for _ in range(2):
+        place = await board.last()
+        redis_server.command("XADD", WORDS, "*", "foreign", "entry")
+        redis_server.command("XTRIM", WORDS, "MAXLEN", "1")
+        assert (await board.heard(place)).lost == "older"
+    await board.close()
+
+
+@pytest.mark.parametrize(
+    "words", [("SET", WORDS, "x"), ("HSET", WORDS, "a", "b"), ("XADD", WORDS, f"{2**64 - 1}-{2**64 - 1}", "a", "b")]
+)
+async def test_a_stream_that_takes_no_words_is_replaced_and_what_was_lost_is_told(
+    redis_server: RedisServer, words: tuple[str, ...]
+) -> None:
+    board = await opened(redis_server)
+    place = await board.last()
+    if words[0] != "XADD":
+        redis_server.command("DEL", WORDS)
+    redis_server.command(*words)
+    await board.say(b"one")
+    heard = await board.heard(place)
+    assert (heard.words[-1], heard.lost) == (b"one", "all")
+    await board.say(b"two")
+    assert (await board.heard(heard.place)).words == [b"two"]
+    await board.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("SET", SETTINGS, "x"),
+        ("XADD", SETTINGS, "*", "a", "b"),
+        ("HSET", SETTINGS, "mark", "m" * 65, "document", "{}"),
+        ("HSET", SETTINGS, "document", "{}"),
+    ],
+)
+async def test_settings_of_another_program_are_an_empty_board(
+    redis_server: RedisServer, words: tuple[str, ...]
+) -> None:
+    board = await opened(redis_server)
+    redis_server.command(*words)
+    assert (await board.mark(), await board.read()) == ("", None)
+    assert await board.post("", "1-a", b"{}")
+    assert await board.read() == Posted("1-a", b"{}")
+    await board.close()
+
+
+async def test_a_mark_of_any_bytes_can_be_replaced_and_a_document_that_is_none_is_said(
+    redis_server: RedisServer,
+) -> None:
+    board = await opened(redis_server)
+    redis_server.command("EVAL", r"redis.call('HSET', KEYS[1], 'mark', '\255\254') return 1", "1", SETTINGS)
+    posted = await board.read()
+    assert posted is not None
+    assert posted.document == b""
+    assert len(board.notices()) == 1
+    assert await board.post(await board.mark(), "1-a", b"{}")
     await board.close()
 
 

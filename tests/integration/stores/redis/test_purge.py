@@ -28,7 +28,7 @@ def test_the_pattern_matches_at_least_what_is_meant(selection: Selection, glob: 
 
 
 async def test_a_purge_goes_on_until_the_cursor_is_back() -> None:
-    pages = {0: (7, [b"p:s0:a:1", b"p:s0:ab:1"]), 7: (0, [b"p:s0:a:2"])}
+    pages = {0: [b"7", [b"p:s0:a:1", b"p:s0:ab:1"]], 7: [b"0", [b"p:s0:a:2"]]}
 
     async def pageful(*command: Any) -> Any:
         return pages[command[1]] if command[0] == "SCAN" else len(command) - 1
@@ -83,7 +83,7 @@ def test_the_pattern_matches_the_keys_that_the_planner_makes() -> None:
 
 async def test_a_dry_purge_sends_no_removal() -> None:
     async def pageful(*command: Any) -> Any:
-        return (0, [b"p:s0:a:1", b"p:s0:b:1"]) if command[0] == "SCAN" else 1
+        return [b"0", [b"p:s0:a:1", b"p:s0:b:1"]] if command[0] == "SCAN" else 1
 
     server = ScriptedServer("a", pageful)
     assert await purge(ScriptedTopology(server), b"p:", Selection(method="a"), dry=True) == PurgeResult(1)

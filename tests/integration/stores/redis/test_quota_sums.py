@@ -60,14 +60,18 @@ async def test_without_an_answer_nothing_is_known(new_redis: Callable[..., Redis
     await sums.close()
 
 
-async def test_what_another_program_wrote_there_is_not_counted(redis_server: RedisServer) -> None:
-    sums = await host(redis_server, "one")
-    await sums.exchange([DAY])
+async def test_what_another_program_wrote_there_is_passed_over_and_said(redis_server: RedisServer) -> None:
+    one, two = await host(redis_server, "one"), await host(redis_server, "two")
+    await two.exchange([replace(DAY, used=10.0)])
     (name,) = redis_server.reply("KEYS", "*quota*").split()
-    for text in ("much", "-9 1", "nan 1", "inf 1", "1 nan", "1 2 3"):
+    for text in ("much", "-9 1", "nan 1", "inf 1", "1 nan", "1 2 3", "1e300 1", "9" * 100_000):
         redis_server.command("HSET", name.decode(), "other", text)
-        assert await sums.exchange([DAY]) == [], text
+        assert await one.exchange([DAY]) == [replace(DAY, used=10.0)], text
     redis_server.command("DEL", name.decode())
     redis_server.command("SET", name.decode(), "text")
-    assert await sums.exchange([DAY]) == []
-    await sums.close()
+    assert [use.used for use in await one.exchange([DAY])] == [0]
+    assert [use.used for use in await two.exchange([DAY])] == [3]
+    (said,) = one.notices()
+    assert "the counts of quotas" in said
+    for sums in (one, two):
+        await sums.close()

@@ -43,7 +43,7 @@ async def test_a_counter_that_began_anew_charges_nobody(store: RedisStore, serve
 
 async def test_counters_do_not_stay_for_ever(store: RedisStore, server: RedisServer) -> None:
     await store.exchange({b"a": 1})
-    (key,) = [key async for key in store._topology.primaries()[0].client.scan_iter()]  # type: ignore[index]
+    (key,) = server.reply("KEYS", "*").split()
     assert b":spent:a" in key
     assert int(server.command("PTTL", key.decode())[1:]) > 50_000
 
@@ -68,3 +68,17 @@ async def test_a_server_that_is_gone_is_said(open_store: Opener, own_server: Red
 
 async def test_without_redis_nobody_else_is_known() -> None:
     assert await NoStore().exchange({b"a": 1}) == {}
+
+
+async def test_a_counter_that_another_program_wrote_is_replaced_and_costs_no_other_client_anything(
+    store: RedisStore, other: RedisStore, server: RedisServer
+) -> None:
+    assert await store.exchange({b"a": 1, b"b": 1}) == {b"a": 0, b"b": 0}
+    (key,) = [key.decode() for key in server.reply("KEYS", "*spent:a").split()]
+    for words in (("SET", key, "much"), ("SET", key, str((1 << 63) - 1)), ("SET", key, ""), ("LPUSH", key, "x")):
+        server.command("DEL", key)
+        server.command(*words)
+        await other.exchange({b"b": 2})
+        assert await store.exchange({b"a": 1, b"b": 1}) == {b"b": 2}, words
+        assert store.stats().up
+        assert await store.exchange({b"a": 1, b"b": 1}) == {b"a": 0, b"b": 0}

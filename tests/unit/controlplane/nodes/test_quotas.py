@@ -323,6 +323,9 @@ class Neighbour:
     async def close(self) -> None:
         self.connected = False
 
+    def notices(self) -> list[str]:
+        return []
+
     async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
         if self.silent:
             return []

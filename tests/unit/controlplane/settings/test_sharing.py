@@ -75,6 +75,9 @@ class Side:
             raise UnreachableError
         return True
 
+    def notices(self) -> list[str]:
+        return []
+
     async def say(self, word: bytes) -> None:
         await self._pass()
         self.wall.words.append(word)
@@ -460,3 +463,20 @@ patches = st.fixed_dictionaries(
 def test_two_patches_in_one_do_what_they_do_one_after_the_other(first: Any, second: Any) -> None:
     document = {"a": {"x": 1, "z": 3}, "b": 3, "c": {"x": {"p": 7}}}
     assert merge(document, compose(first, second)) == merge(merge(document, first), second)
+
+
+@pytest.mark.parametrize("document", [b"", b"garbage", b"[]", b'{"overlay": []}', b"[" * 5000, b"\xff", b"1e999"])
+async def test_a_document_of_another_program_changes_nothing_and_is_said_until_the_next_change(
+    wall: Wall, document: bytes
+) -> None:
+    one, other = await hosts(wall)
+    await one.weigh("a", 5)
+    await looked([one, other])
+    wall.posted = Posted("9" * 5000 + "-\xff", document)
+    await looked([one, other], rounds=2)
+    assert one.weights() == other.weights() == {"a": 5, "b": 1}
+    assert "no settings of rpcaccel" in one.sharing.notices()[0]
+    await other.weigh("b", 7)
+    await looked([one, other])
+    assert one.weights() == other.weights() == {"a": 5, "b": 7}
+    assert one.sharing.notices() == []
