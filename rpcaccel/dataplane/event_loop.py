@@ -9,10 +9,12 @@ import gc
 import resource
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import uvloop
+
+from rpcaccel.core.steps import Steps
 
 T = TypeVar("T")
 TURN = 0.0005
@@ -73,8 +75,8 @@ def _map_large_blocks() -> None:
         mallopt(_M_TRIM_THRESHOLD, _SPARE)
 
 
-async def in_turns(steps: Generator[None, None, T], clock: Callable[[], float] = time.monotonic) -> T:
-    """Run a generator to its end, no longer than TURN at once, and return what it returns."""
+async def in_turns(steps: Steps[T], clock: Callable[[], float] = time.monotonic) -> T:
+    """Do all steps, no longer than TURN at once, and return what they come to."""
     turn_ends = clock() + TURN
     try:
         while True:

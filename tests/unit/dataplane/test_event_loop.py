@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
 
+from rpcaccel.core.steps import Steps
 from rpcaccel.dataplane.event_loop import LOOK_EVERY, REMEMBERED, TURN, LongestTurn, in_turns
 from tests.support.instant_time import instantly
 
@@ -22,7 +22,7 @@ class Clock:
         self._busy += seconds
 
 
-def counting(steps: int, clock: Clock) -> Generator[None, None, str]:
+def counting(steps: int, clock: Clock) -> Steps[str]:
     """Steps that take a quarter of a turn each."""
     for _ in range(steps):
         clock.pass_while_busy(TURN / 4)
