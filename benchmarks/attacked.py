@@ -116,6 +116,11 @@ class Field:
                 return int(line.split()[1]) * 1024
         raise ValueError(name)
 
+    async def longest_turn(self) -> float:
+        """Seconds of the longest turn of the proxy's event loop in the last minute."""
+        async with self.http.get(f"{self.admin}/api/v1/workers") as reply:
+            return max(float(worker["longest_turn"] or 0.0) for worker in (await reply.json())["workers"])
+
     def forget_peak(self) -> None:
         """Reset the peak that VmHWM tells."""
         Path(f"/proc/{self.program.pid}/clear_refs").write_text("5", encoding="ascii")

@@ -8,11 +8,9 @@ that it gets itself, too: what is wrong with them counts as a failed call.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gzip
 import itertools
 import signal
-import socket
 import sys
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -20,7 +18,8 @@ from typing import NamedTuple
 from aiohttp import web
 
 from benchmarks.attacked import Attack, Case, Field, call_of, read, request_of, says, streams, under
-from benchmarks.storms import Hail, Node, Weather, command
+from benchmarks.floods import ADDRESS, CODE, DEEP_BLOCK, MB, TRACE, eight_floods, non_readers
+from benchmarks.storms import Hail, Node, Weather, command, watching
 from rpcaccel.bench.report.report import Report, Table, count, machine, milliseconds
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.simnode.chain.addresses import to_hex
@@ -28,18 +27,11 @@ from rpcaccel.simnode.chain.blocks import ChainSpec, Generator
 from tests.support.services import LOOPBACK
 from tests.support.storm import NETWORK, Caller
 
-MB = 1_000_000
 PASSWORD = "correct horse battery staple"
 OWN = {"X-Rpcaccel-Request": "attack"}
 """The header that tells the admin side that no page of another site sends the request."""
-CODE = "eth_getCode"
-TRACE = "debug_traceTransaction"
-"""A method that the relay alone answers."""
-ADDRESS = "0x" + "11" * 20
 LONGEST = 120.0
 """Seconds that an attack may go on after the ordinary reads have ended."""
-DEEP_BLOCK = "0x10"
-"""A block far below every head, so that what is asked about it may be kept."""
 
 SHOWN = 5
 """Faults of an attack that are printed."""
@@ -121,27 +113,6 @@ async def many_batches(field: Field) -> None:
         field.expect([answer["id"] for answer in answers] == list(range(100)), "items are missing or out of order")
 
     await asyncio.gather(*(client(number) for number in range(10)))
-
-
-async def non_readers(field: Field) -> None:
-    """Six hundred clients that ask for 4 MB each, and do not read."""
-    field.relay.scripts[CODE] = says(b'"0x' + b"60" * (2 * MB) + b'"')
-    request = request_of(call_of(CODE, ADDRESS, DEEP_BLOCK))
-    loop = asyncio.get_running_loop()
-    sockets = []
-    try:
-        for _ in range(600):
-            client = socket.socket()
-            client.setblocking(False)
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            sockets.append(client)
-            with contextlib.suppress(OSError):
-                await loop.sock_connect(client, (LOOPBACK, field.port))
-                await loop.sock_sendall(client, request)
-        await asyncio.sleep(5)  # the clients stay connected: that is the attack
-    finally:
-        for client in sockets:
-            client.close()
 
 
 async def many_wordings(field: Field) -> None:
@@ -384,6 +355,7 @@ CASES: dict[str, Case] = {
     "ten batches of 100 answers of 4 MB": Case(many_batches, hostile=True),
     "600 clients that do not read 4 MB": Case(non_readers, hostile=True, memory="64MB"),
     "8,000 wordings of 4 kB, eight paths": Case(many_wordings, memory="16MB"),
+    "eight floods at once, reads need no node": Case(eight_floods, hostile=True, memory="64MB"),
     "wrong passwords": Case(
         wrong_passwords,
         {"admin": {"accounts": {"operator": {"password": hash_password(PASSWORD).reveal(), "role": "admin"}}}},
@@ -393,7 +365,8 @@ CASES: dict[str, Case] = {
 NOTE = (
     "*failed*: ordinary reads that failed or were answered wrongly, and answers to the attack itself that were not as "
     "they should be. Memory is the proxy's resident set: before the attack, at its highest, and 2 s after the "
-    "attackers left."
+    "attackers left. *Longest turn*: the longest time for which the proxy's event loop kept a call waiting, as "
+    "`rpcaccel_loop_longest_turn_seconds` tells it."
 )
 
 
@@ -408,6 +381,8 @@ class Row(NamedTuple):
     before: int
     peak: int
     after: int
+    turn: float
+    """The longest turn of the proxy's event loop."""
 
 
 async def measure(name: str, weather: Weather) -> Row:
@@ -418,22 +393,25 @@ async def measure(name: str, weather: Weather) -> Row:
         await healthy.fall(caller, max(1, weather.calls // 4), weather.rate)
         before = field.memory("VmRSS")
         field.forget_peak()
-        attacking = asyncio.create_task(case.attack(field))
-        await during.fall(caller, weather.calls, weather.rate)
-        field.going = False
-        async with asyncio.timeout(LONGEST):
-            await attacking
+        turns: list[float] = []
+        async with watching(field.longest_turn, turns):
+            attacking = asyncio.create_task(case.attack(field))
+            await during.fall(caller, weather.calls, weather.rate)
+            field.going = False
+            async with asyncio.timeout(LONGEST):
+                await attacking
         peak = field.memory("VmHWM")
         await asyncio.sleep(2.0)  # memory is told 2 s after the attackers left
         for fault in sorted({*field.wrong, *healthy.faults, *during.faults})[:SHOWN]:
             print(f"  {name}: {fault}", file=sys.stderr)
         failed = healthy.failed + during.failed + len(field.wrong)
         after = field.memory("VmRSS")
-        return Row(name, len(during.calls), failed, healthy.p99(), during.p99(), before, peak, after)
+        return Row(name, len(during.calls), failed, healthy.p99(), during.p99(), before, peak, after, max(turns))
 
 
 def report(rows: list[Row], weather: Weather) -> Report:
-    columns = ("attack", "calls", "failed", "p99 before", "p99 beside it", "memory before", "peak", "after")
+    columns = ("attack", "calls", "failed", "p99 before", "p99 beside it", "memory before", "peak", "after",
+               "longest turn")  # fmt: skip
     table = Table("Attacks", columns, [_texts(row) for row in rows], NOTE)
     facts = machine() | {"load": f"{weather.rate:g} calls a second in an open loop, milliseconds; nodes answer in 2 ms"}
     return Report("Attacks", facts, [table], data={"network": NETWORK, "rows": [row._asdict() for row in rows]})
@@ -441,7 +419,8 @@ def report(rows: list[Row], weather: Weather) -> Report:
 
 def _texts(row: Row) -> tuple[str, ...]:
     sizes = (f"{size / MB:.0f} MB" for size in (row.before, row.peak, row.after))
-    return row.case, count(row.calls), str(row.failed), milliseconds(row.healthy), milliseconds(row.during), *sizes
+    times = milliseconds(row.healthy), milliseconds(row.during)
+    return row.case, count(row.calls), str(row.failed), *times, *sizes, milliseconds(row.turn)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import aiohttp
 
 from benchmarks import pages
 from rpcaccel.bench.report.report import Report, Table, count, machine, milliseconds
+from rpcaccel.dataplane.event_loop import REMEMBERED, LongestTurn
 from tests.support.services import Program, RedisServer, free_port
 from tests.support.storm import NETWORK, Caller, Storm, storm
 
@@ -119,6 +120,8 @@ class Row(NamedTuple):
     """The p99 after the bad node was left alone."""
     touched: int | None
     """Attempts that went to the bad node after it was left alone."""
+    turn: float | None = None
+    """The longest turn of the event loop; `measure` fills it in."""
 
 
 class Weather(NamedTuple):
@@ -162,6 +165,32 @@ CASES: dict[str, Hurt] = {
 """One of three nodes goes bad."""
 
 
+TURNS: list[float] = []
+"""What was met of the turns of the loop in the case that is measured, in seconds."""
+
+
+@contextlib.asynccontextmanager
+async def watching(longest: Callable[[], Awaitable[float]], met: list[float]) -> AsyncIterator[None]:
+    """Note the longest turn of the last REMEMBERED seconds now and then, and at the end."""
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(REMEMBERED / 2)  # so that none is forgotten before it is noted
+            met.append(await longest())
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+        met.append(await longest())
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+async def _now(seconds: float) -> float:
+    return seconds
+
+
 @contextlib.asynccontextmanager
 async def trio(**more: Any) -> AsyncIterator[tuple[list[Node], Storm]]:
     """Three nodes, the program, and callers."""
@@ -172,7 +201,11 @@ async def trio(**more: Any) -> AsyncIterator[tuple[list[Node], Storm]]:
             await nodes[0].turn(**shut)
         async with storm([(node.name, node.url) for node in nodes], connections=0, **more) as run:
             await Hail().fall(run, 100, 100)  # connections open, latencies known
-            yield nodes, run
+            turns = LongestTurn()
+            turns.start()
+            async with watching(lambda: _now(turns.seconds), TURNS):
+                yield nodes, run
+            turns.stop()
     finally:
         for node in nodes:
             node.end()
@@ -252,22 +285,95 @@ async def redis_frozen(weather: Weather) -> Row:
             redis.kill()
 
 
+async def with_redis(case: str, weather: Weather, hurt: Callable[[RedisServer, HugeReplies], Awaitable[None]]) -> Row:
+    """Redis, which the program reaches through a relay, goes bad; *found after* is the first second."""
+    loop = asyncio.get_running_loop()
+    with tempfile.TemporaryDirectory() as folder, RedisServer(Path(folder)) as redis:
+        async with HugeReplies(redis) as relay, trio(redis={"url": relay.url}) as (_, run):
+            healthy, bad = Hail(), Hail()
+            await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+            await hurt(redis, relay)
+            second = loop.time() + 1.0
+            await bad.fall(run, weather.calls, weather.rate)
+            told = (bad.p99(until=second), bad.p99(since=second), None)
+            return Row(case, len(bad.calls), bad.failed, healthy.p99(), 1.0, *told)
+
+
+class HugeReplies:
+    """A relay before Redis, which answers every command with an array of 10^9 integers while `huge` is set."""
+
+    def __init__(self, redis: RedisServer) -> None:
+        self.huge = False
+        self.url = ""
+        self._redis = redis
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> HugeReplies:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"redis://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/0"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, there = await asyncio.open_connection("127.0.0.1", self._redis.port)
+        replying = asyncio.create_task(self._pass_on(back, writer))
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                if not self.huge:
+                    there.write(data)
+                    continue
+                writer.write(b"*1000000000\r\n")
+                while not reader.at_eof():
+                    writer.write(b":1\r\n" * 4096)
+                    await writer.drain()
+                    await asyncio.sleep(0.001)  # the rest of the program shares the loop
+        replying.cancel()
+        writer.close()
+        there.close()
+
+    async def _pass_on(self, back: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await back.read(1 << 16):
+                if not self.huge:
+                    writer.write(data)
+
+
+async def foreign_entries(redis: RedisServer, _: HugeReplies) -> None:
+    """Put an entry of somebody else into the stream of the hosts, and values of other types in the place of all else
+    that stands under the program's prefix."""
+    await asyncio.to_thread(redis.command, "XADD", "rpcaccel:words", "*", "foreign", "entry")
+    for key in (await asyncio.to_thread(redis.reply, "KEYS", "rpcaccel*")).splitlines():
+        if (name := key.decode()) != "rpcaccel:words":
+            await asyncio.to_thread(redis.command, "DEL", name)
+            await asyncio.to_thread(redis.command, "RPUSH", name, "foreign")
+
+
+async def huge_replies(_: RedisServer, relay: HugeReplies) -> None:
+    relay.huge = True
+
+
 OTHERS: dict[str, Callable[[Weather], Awaitable[Row]]] = {
     "wrong chain": wrong_chain,
     "all down and back": all_down,
     "Redis frozen": redis_frozen,
+    "foreign entries in Redis": lambda weather: with_redis("foreign entries in Redis", weather, foreign_entries),
+    "endless replies of Redis": lambda weather: with_redis("endless replies of Redis", weather, huge_replies),
 }
 NOTE = (
     "*Found after*: seconds from the fault until the node is left alone; with all down, from "
     "their return until the first answer; of Redis, the first second. *p99 before* and *after* that moment; *ratio* is "
     "that after it over the healthy one. *To it after*: attempts that still went to the bad node: trials of half-open "
-    "breakers, for a node that answers some of its probes."
+    "breakers, for a node that answers some of its probes. *Longest turn*: the longest time for which the event loop, "
+    "which the callers share with the program, kept a call waiting; up to 10 ms of a single turn may be missing."
 )
 
 
 def report(rows: list[Row], weather: Weather) -> Report:
     columns = ("one of three nodes", "calls", "failed", "healthy p99", "found after", "p99 before", "p99 after",
-               "ratio", "to it after")  # fmt: skip
+               "ratio", "to it after", "longest turn")  # fmt: skip
     table = Table("Chaos", columns, [_texts(row) for row in rows], NOTE)
     facts = machine() | {"load": f"{weather.rate:g} calls a second in an open loop, milliseconds; nodes answer in 2 ms"}
     return Report("Chaos", facts, [table], data={"network": NETWORK, "rows": [row._asdict() for row in rows]})
@@ -277,12 +383,15 @@ def _texts(row: Row) -> tuple[str, ...]:
     ratio = f"{row.after / row.healthy:.1f}" if row.after and row.healthy else "–"
     found = "–" if row.found is None else f"{row.found:.1f} s"
     times = (milliseconds(row.healthy), found, milliseconds(row.before), milliseconds(row.after))
-    return row.case, count(row.calls), str(row.failed), *times, ratio, "–" if row.touched is None else str(row.touched)
+    touched = "–" if row.touched is None else str(row.touched)
+    return row.case, count(row.calls), str(row.failed), *times, ratio, touched, milliseconds(row.turn)
 
 
 async def measure(case: str, weather: Weather) -> Row:
     """One case, with programs of its own."""
-    return await (OTHERS[case](weather) if case in OTHERS else one_of_three(case, weather))
+    TURNS.clear()
+    row = await (OTHERS[case](weather) if case in OTHERS else one_of_three(case, weather))
+    return row._replace(turn=max(TURNS, default=None))
 
 
 def command(

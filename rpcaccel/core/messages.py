@@ -60,6 +60,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True, tag=True):
     nodes: tuple[NodeReport, ...]
     flights: int
     """Flights under way."""
+    longest_turn: float = 0.0
+    """Seconds of the longest turn of the worker's event loop in the last minute."""
     unclassed: tuple[UnclassedError, ...] = ()
     """Errors of nodes that no row of an error table fits."""
     warnings: tuple[tuple[str, str], ...] = ()

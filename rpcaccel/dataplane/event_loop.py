@@ -1,4 +1,4 @@
-"""The event loop of every process of the program: uvloop."""
+"""The event loop of every process of the program: uvloop, its turns, and the longest of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,24 @@ import contextlib
 import ctypes
 import gc
 import resource
-from collections.abc import Coroutine
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import uvloop
 
+from rpcaccel.core.steps import Steps
+
 T = TypeVar("T")
+TURN = 0.0005
+"""Seconds for which work whose size a client or a node chooses may hold the loop before others get their turn."""
+LOOK_EVERY = 0.01
+"""Seconds between two looks at the loop. A turn is met up to so long after it began."""
+REMEMBERED = 60
+"""Seconds for which the longest turn is told: four times as long as Prometheus usually takes between two scrapes."""
+_STARTING = 1.0
+"""Seconds before the first look: what a program does once, when it starts, is no turn that clients meet again."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt, from malloc.h."""
 _LARGE = 128 << 10
@@ -61,3 +73,60 @@ def _map_large_blocks() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, _LARGE)
         mallopt(_M_TRIM_THRESHOLD, _SPARE)
+
+
+async def in_turns(steps: Steps[T], clock: Callable[[], float] = time.monotonic) -> T:
+    """Do all steps, no longer than TURN at once, and return what they come to."""
+    turn_ends = clock() + TURN
+    try:
+        while True:
+            next(steps)
+            if clock() >= turn_ends:
+                await asyncio.sleep(0)
+                turn_ends = clock() + TURN
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return] # the generator's own type
+
+
+class LongestTurn:
+    """The longest turn of the running loop in the last minute, in seconds, as a timer meets it.
+
+    The timer is late by what the loop does when the time has come, and so would be the answer to a call that arrived at
+    that moment: callbacks that run one after the other, a collection of garbage, other programs on the processor.
+    A single turn is met at any moment of it, so up to LOOK_EVERY of its length may be missing.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due = 0.0
+        self._seconds: deque[tuple[int, float]] = deque(maxlen=REMEMBERED)
+        """The longest turn of each second that had one, with the number of the second."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Look at the running loop from now on."""
+        self._timer = asyncio.get_running_loop().call_later(_STARTING, self._wait)
+
+    def stop(self) -> None:
+        """Look no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def seconds(self) -> float:
+        """The longest turn of the last REMEMBERED seconds; 0.0 when none was met."""
+        since = int(self._clock()) - REMEMBERED
+        return max((late for second, late in self._seconds if second > since), default=0.0)
+
+    def _wait(self) -> None:
+        self._due = self._clock() + LOOK_EVERY
+        self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
+
+    def _look(self) -> None:
+        now, seconds = self._clock(), self._seconds
+        late, second = max(0.0, now - self._due), int(now)
+        if not seconds or seconds[-1][0] != second:
+            seconds.append((second, late))
+        elif late > seconds[-1][1]:
+            seconds[-1] = second, late
+        self._wait()

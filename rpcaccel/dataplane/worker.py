@@ -32,6 +32,7 @@ from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.explain import explanation
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
 from rpcaccel.dataplane.engine.hot_answers import HotAnswers
+from rpcaccel.dataplane.event_loop import LongestTurn
 from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
@@ -117,6 +118,7 @@ class Worker:
         self._lanes = Lanes(self._front, shortcut)
         self._background: set[asyncio.Task[None]] = set()
         self._lingers_until = math.inf
+        self._longest_turn = LongestTurn()
 
     async def start(
         self, sock: socket.socket, heads: Iterable[NetworkHeads] = (), brought: Iterable[Brought] = ()
@@ -138,6 +140,7 @@ class Worker:
             self._later(self._shared_limits.run(self._store.exchange))
         elif self._on_spent is not None:
             self._later(self._shared_limits.run(Neighbours(self._on_spent).exchange))
+        self._longest_turn.start()
         sock.listen(BACKLOG)  # uvloop would not raise that another program listens there
         self._server = await asyncio.get_running_loop().create_server(self._lanes, sock=sock, backlog=BACKLOG)
 
@@ -273,6 +276,7 @@ class Worker:
             tally=self._count(),
             nodes=tuple(self._nodes()),
             flights=len(self.engine.flights),
+            longest_turn=self._longest_turn.seconds,
             unclassed=self.state.unclassed.all(),
             warnings=tuple(self._warnings()),
         )
@@ -309,6 +313,7 @@ class Worker:
         self._tell_errors()
         await asyncio.gather(self._store.close(), self.engine.disk.close())
         await self._observers.close()
+        self._longest_turn.stop()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

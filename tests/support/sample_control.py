@@ -62,6 +62,7 @@ class SampleControl:
     def workers(self) -> Sequence[dict[str, Any]]:
         """One worker, and those that lag a revision behind it."""
         here = {"id": "w1", "pid": 1, "revision": self.ledger.revision, "uptime": 1.0, "state": "serving"}
+        here["longest_turn"] = 0.004
         return [here, *({**here, "id": name, "revision": self.ledger.revision - 1} for name in self.lagging)]
 
     def adopted(self) -> int:

@@ -301,6 +301,9 @@ class WorkerStanding(TypedDict):
     pid: int
     revision: Annotated[int, Meta(description="Of the settings it runs.")]
     uptime: Annotated[float | None, Meta(description="Seconds; null before it has reported.")]
+    longest_turn: Annotated[
+        float | None, Meta(description="Seconds of the longest turn of its event loop in the last minute, or null.")
+    ]
     state: Literal["starting", "serving", "draining"]
 
 

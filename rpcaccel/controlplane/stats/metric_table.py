@@ -155,5 +155,7 @@ EXPOSED: tuple[Exposed, ...] = (
     Exposed("rpcaccel_process_resident_memory_bytes", "gauge", "Memory of a worker process.", ("worker",)),
     Exposed("rpcaccel_process_cpu_seconds_total", "counter", "CPU time of a worker process.", ("worker",)),
     Exposed("rpcaccel_process_open_fds", "gauge", "Open files of a worker process.", ("worker",)),
+    Exposed("rpcaccel_loop_longest_turn_seconds", "gauge",
+            "Longest time in the last minute that a worker's event loop kept a call waiting.", ("worker",)),
 )  # fmt: skip
 """Every metric there is. Documentation, dashboards and alerts are compared with it."""

@@ -167,6 +167,7 @@ def _program(frame: Frame) -> Iterator[Sample]:
     for reason in ("died", "unresponsive"):
         yield "workers_replaced_total", frame.replaced.get(reason, 0), (reason,)
     for worker in frame.workers:
+        yield "loop_longest_turn_seconds", worker.longest_turn, (worker.id,)
         used = usage(worker.pid)
         if used is not None:
             yield "process_resident_memory_bytes", used.resident, (worker.id,)

@@ -92,6 +92,8 @@ class WorkerView(Struct, frozen=True, kw_only=True):
     revision: int = 0
     uptime: float = 0.0
     """Seconds."""
+    longest_turn: float = 0.0
+    """Seconds of the longest turn of its event loop in the last minute."""
 
 
 class Notice(Struct, frozen=True):
@@ -187,8 +189,8 @@ class SupervisorView:
             snapshot=tallies[0] if len(tallies) == 1 else merge(tallies),
             nodes=tuple(self._nodes(reports)),
             heads=tuple(self._head(name, network) for name, network in self._settings().networks.items()),
-            workers=tuple(WorkerView(id=one.worker, pid=one.pid, revision=one.revision, uptime=one.uptime)
-                          for one in reports),
+            workers=tuple(WorkerView(id=one.worker, pid=one.pid, revision=one.revision, uptime=one.uptime,
+                                     longest_turn=one.longest_turn) for one in reports),
             notices=(*(Notice("warn", tier, sentence) for tier, sentence in warnings), *self._notices()),
             replaced=dict(self._replaced()),
             alerts=self._alerts(),

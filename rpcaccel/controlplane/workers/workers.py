@@ -175,7 +175,8 @@ class Workers:
         found = []
         for one in (*self._slots.values(), *self._leaving):
             report, known = one.link.report(), {"id": one.link.name, "pid": one.link.pid, "revision": one.revision}
-            found.append({**known, "uptime": report.uptime if report else None, "state": one.state})
+            told = {name: getattr(report, name, None) for name in ("uptime", "longest_turn")}
+            found.append({**known, **told, "state": one.state})
         return found
 
     def adopted(self) -> int:

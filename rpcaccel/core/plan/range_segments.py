@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from rpcaccel.core.plan.block_range import Range
+from rpcaccel.core.steps import Steps
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 MOST = 2048
@@ -23,6 +24,8 @@ BRIDGE = 8
 """Known blocks in a gap that are fetched again to avoid a second call: some kilobytes instead of a round trip."""
 
 
+STEP = 64
+"""Logs that are looked at in one step."""
 LONG = 4
 """Segments from which a range is long: fetching its edges whole costs a node at most half as much again."""
 
@@ -48,6 +51,7 @@ class _Log(Struct, gc=False):
     blockNumber: str | int  # the node's own spelling
 
 
+_OPEN, _SPACE = ord("["), frozenset(b" \t\r\n")
 _items = msgspec.json.Decoder(list[Raw]).decode
 _log = msgspec.json.Decoder(_Log).decode
 
@@ -127,38 +131,51 @@ def halves(pieces: Sequence[Piece], span: Range) -> tuple[Sequence[Piece], Seque
     return [Piece(piece.first, middle, middle > settled)], [Piece(middle + 1, piece.last, piece.last > settled)]
 
 
-def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]) -> list[bytes] | None:
+def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]) -> Steps[list[bytes] | None]:
     """Split the result of a run into the results of its pieces.
 
     None when the result does not cover the whole run, or does not show which item belongs to which piece.
     """
     try:
         items = _items(result)
+        yield
         if way == "blocks":
             return _share_blocks(items, pieces)
-        return [result] if len(pieces) == 1 else _share_logs(items, pieces)
+        return [result] if len(pieces) == 1 else (yield from _share_logs(items, pieces))
     except (*UNREADABLE, ValueError):
         return None
 
 
-def within(result: bytes, first: int, last: int) -> bytes | None:
+def within(result: bytes, first: int, last: int) -> Steps[bytes | None]:
     """The logs of the blocks `first` to `last`, out of those of more blocks; None when a log does not name its
     block."""
     try:
-        return join(log for log in _items(result) if first <= _number(log) <= last)
+        items = _items(result)
+        kept: list[Raw] = []
+        for at in range(0, len(items), STEP):
+            yield
+            kept += [log for log in items[at : at + STEP] if first <= _number(log) <= last]
+        return join(kept)
     except (*UNREADABLE, ValueError):
         return None
 
 
-def join(items: Iterable[bytes | Raw]) -> bytes:
+def join(items: Iterable[bytes | memoryview | Raw]) -> bytes:
     """Join items into one list, with the separators that nodes write."""
     return b"[" + b",".join(items) + b"]"
 
 
 def merge(results: Iterable[bytes]) -> bytes:
-    """Join lists into one."""
-    insides = (result.strip()[1:-1].strip() for result in results)
+    """Join lists into one; what is in them is copied once."""
+    insides = (_inside(result) for result in results)
     return join(inside for inside in insides if inside)
+
+
+def _inside(result: bytes) -> memoryview | bytes:
+    """The items of a list, with the separators between them."""
+    text = memoryview(result)[1:-1]
+    compact = text and result[0] == _OPEN and not (text[0] in _SPACE or text[-1] in _SPACE or result[-1] in _SPACE)
+    return text if compact else result.strip()[1:-1].strip()
 
 
 def _share_blocks(items: list[Raw], pieces: Sequence[Piece]) -> list[bytes] | None:
@@ -171,11 +188,13 @@ def _share_blocks(items: list[Raw], pieces: Sequence[Piece]) -> list[bytes] | No
     return [*shares, join(items[closed:])] if is_open else shares
 
 
-def _share_logs(items: list[Raw], pieces: Sequence[Piece]) -> list[bytes] | None:
+def _share_logs(items: list[Raw], pieces: Sequence[Piece]) -> Steps[list[bytes] | None]:
     """The results of pieces of logs; the logs are in the order of their blocks."""
     shares: list[list[Raw]] = [[] for _ in pieces]
     at, before = 0, pieces[0].first
-    for item in items:
+    for position, item in enumerate(items):
+        if not position % STEP:
+            yield
         number = _number(item)
         if not before <= number <= pieces[-1].last:
             return None
@@ -183,7 +202,11 @@ def _share_logs(items: list[Raw], pieces: Sequence[Piece]) -> list[bytes] | None
         while number > pieces[at].last:
             at += 1
         shares[at].append(item)
-    return [join(logs) for logs in shares]
+    joined = []
+    for logs in shares:
+        yield
+        joined.append(join(logs))
+    return joined
 
 
 def _number(log: Raw) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from math import inf
 from typing import Any
 
 from msgspec import Struct, field
@@ -25,7 +26,7 @@ _MOST_INTERIM = 32
 _DIGITS = 18
 _ANY_HEADER = 32 + zlib.MAX_WBITS
 """For zlib: gzip or zlib, whichever header comes."""
-_PIECE = 1 << 20
+_PIECE = 1 << 17
 """Bytes that are unpacked at once."""
 _SWITCHING_PROTOCOLS = 101
 _HEAD = re.compile(
@@ -73,6 +74,12 @@ class HttpReplyReader(Struct, eq=False, gc=False):
     _raw: int = 0
     """Bytes that came for the parts."""
     _inflate: Any = None
+    _packed: list[bytes] = field(default_factory=list)
+    """What is still to be unpacked by `assemble`."""
+    at_once: float = inf
+    """Bytes of a body that are unpacked and joined as its pieces come; the others are left to `assemble`."""
+    in_pieces: bool = False
+    """Is the reply whole, and its body still to be put together by `assemble`?"""
     status: int = 0
     """0 until the head was read."""
     head: bytes = b""
@@ -248,7 +255,16 @@ class HttpReplyReader(Struct, eq=False, gc=False):
         self._raw += len(data)
         if self._inflate is None:
             self._put(data)
-            return
+        elif self._packed:
+            if self._raw > self._most:
+                raise TooLong
+            self._packed.append(data)
+        else:
+            self._unpack(data, self.at_once)
+
+    def _unpack(self, data: bytes, at_once: float) -> None:
+        """Unpack a piece; the rest of one that unpacks to more than `at_once` bytes is left to `assemble`."""
+        size = self._size
         try:
             while True:
                 if self._inflate.eof:  # RFC 1952 section 2.2: members follow each other
@@ -257,6 +273,9 @@ class HttpReplyReader(Struct, eq=False, gc=False):
                 self._put(piece)
                 data = self._inflate.unconsumed_tail or self._inflate.unused_data
                 if not data and (len(piece) < _PIECE or self._inflate.eof):
+                    break
+                if self._size - size >= at_once:
+                    self._packed.append(data)
                     break
         except zlib.error:
             raise MalformedReply("a body that cannot be unpacked") from None
@@ -270,10 +289,22 @@ class HttpReplyReader(Struct, eq=False, gc=False):
             raise TooLong(packed=True)
 
     def _finish(self) -> bool:
+        self._state = _DONE
+        if self._packed or self._size > self.at_once:
+            self.in_pieces = True
+        else:
+            self.assemble()
+        return True
+
+    def assemble(self) -> None:
+        """Put the body together; in a thread where the reply is `in_pieces`, since zlib and the joining of long pieces
+        hold no lock. Raises MalformedReply and TooLong."""
+        packed, self._packed = self._packed, []
+        for data in packed:
+            self._unpack(data, inf)
         if self._inflate is not None and self._raw and not self._inflate.eof:
             raise MalformedReply("a body that was packed and cut off")
         parts = self._parts
         self.body = parts[0] if len(parts) == 1 else b"".join(parts)
         self._parts = []
-        self._state = _DONE
-        return True
+        self.in_pieces = False

@@ -15,14 +15,18 @@ import re
 import msgspec
 from msgspec import Raw
 
+from rpcaccel.core.steps import Steps, at_once
+
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The exceptions that msgspec raises for a foreign text: malformed, of an unexpected form, not UTF-8 where a string is
 decoded, or nested too deeply."""
 MOST_STEPS = 50_000
-"""Brackets that are followed in one text, so that no text blocks the event loop for long: this many take a fortieth of
-a second by themselves, and up to three quarters of a second with the worst values between them."""
+"""Brackets that are followed in one text: this many take a fortieth of a second by themselves, and up to three quarters
+of a second with the worst values between them."""
 LONGEST = 16 << 20
-"""Bytes of the longest text that is split here, so that no text blocks the event loop for long."""
+"""Bytes of the longest text that is split here."""
+_STEP = 8
+"""Brackets that are followed in one step; between two of them may stand some hundred values."""
 _SLICE = 1 << 16
 """Bytes that are checked at once: decoding a whole long text would take up to four times its memory."""
 
@@ -37,11 +41,17 @@ class TooDeep(ValueError):
 
 def is_utf8(text: bytes) -> bool:
     """Is the text valid UTF-8? Pure ASCII, the usual case, is recognised at memory speed."""
+    return text.isascii() or at_once(utf8_steps(text))
+
+
+def utf8_steps(text: bytes) -> Steps[bool]:
+    """Is the text, which may be long, valid UTF-8?"""
     if text.isascii():
         return True
     view, at = memoryview(text), 0
     try:
         while at < len(view):
+            yield
             end = at + _SLICE
             _, read = codecs.utf_8_decode(view[at:end], "strict", end >= len(view))
             at += read
@@ -61,6 +71,11 @@ def members(text: bytes | Raw, most: int = MOST_STEPS) -> dict[str, Raw]:
         NotJson: the text is not one JSON object.
         TooDeep: there are more brackets, or the text is longer than LONGEST.
     """
+    return at_once(member_steps(text, most))
+
+
+def member_steps(text: bytes | Raw, most: int = MOST_STEPS) -> Steps[dict[str, Raw]]:
+    """The members of an object that may be long; arguments and exceptions as for `members`."""
     scan = _Scan(text, most)
     found: dict[str, Raw] = {}
     scan.skip(_BRACE)
@@ -68,7 +83,7 @@ def members(text: bytes | Raw, most: int = MOST_STEPS) -> dict[str, Raw]:
         return found
     while True:
         name = scan.skip(_NAME)
-        found[msgspec.json.decode(name, type=str)] = scan.value()
+        found[msgspec.json.decode(name, type=str)] = yield from scan.value()
         if scan.skips(_END_OF_OBJECT):
             return found
         scan.skip(_COMMA)
@@ -76,13 +91,18 @@ def members(text: bytes | Raw, most: int = MOST_STEPS) -> dict[str, Raw]:
 
 def items(text: bytes | Raw, most: int = MOST_STEPS) -> list[Raw]:
     """The items of an array; arguments and exceptions as for `members`."""
+    return at_once(item_steps(text, most))
+
+
+def item_steps(text: bytes | Raw, most: int = MOST_STEPS) -> Steps[list[Raw]]:
+    """The items of an array that may be long; arguments and exceptions as for `members`."""
     scan = _Scan(text, most)
     found: list[Raw] = []
     scan.skip(_BRACKET)
     if scan.skips(_END_OF_ARRAY):
         return found
     while True:
-        found.append(scan.value())
+        found.append((yield from scan.value()))
         if scan.skips(_END_OF_ARRAY):
             return found
         scan.skip(_COMMA)
@@ -157,19 +177,21 @@ class _Scan:
             self._at = found.end()
         return found is not None
 
-    def value(self) -> Raw:
+    def value(self) -> Steps[Raw]:
         """Move past the value at this position and return its text."""
         self._at = start = self._match(_ANY_SPACE)
         end = self._match(_VALUE)
         self._at = end
         if end == start + 1 and (closing := _ENDS.get(self._text[start])) is not None:
-            self._leave(closing)
+            yield from self._leave(closing)
         return Raw(self._view[start : self._at])
 
-    def _leave(self, end: int) -> None:
+    def _leave(self, end: int) -> Steps[None]:
         """Move past the end of the array or object that was just entered."""
         ends = bytearray((end,))
         while ends:
+            if not self._left % _STEP:
+                yield
             self._at = self._match(_INSIDE[ends[-1]])
             last = self._text[self._at - 1]
             if last in _ENDS:
@@ -179,6 +201,8 @@ class _Scan:
                 ends.pop()
                 if not ends:
                     return
+                if not self._left % _STEP:
+                    yield
                 self._at = self._match(_BEHIND[ends[-1]])
                 last = self._text[self._at - 1]
 

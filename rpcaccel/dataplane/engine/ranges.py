@@ -23,12 +23,16 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.range_segments import Piece
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.steps import at_once
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine.single_flight import Flights
+from rpcaccel.dataplane.event_loop import in_turns
 from rpcaccel.dataplane.networks.network import Network
 
 SMALLER = frozenset({FailureKind.TOO_LARGE, FailureKind.NODE_TIMEOUT})
 """Failures of a run that a node may be able to answer for fewer blocks."""
+AT_ONCE = 256 * 1024
+"""Bytes of kept pieces that are put together within one turn of the loop; of more, each piece is cut in turns."""
 INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}'
 
 
@@ -68,9 +72,13 @@ class Ranges:
         work = self._work(network, plan, span, b"", 0.0)
         if work is None:
             return None
-        found: list[bytes] = []
+        found, size = [], 0
         for piece in work.pieces:
-            text = work.known(piece)
+            known = work.known(piece)
+            size += 0 if known is None else len(known[0])
+            if known is None or size > AT_ONCE:
+                return None
+            text = at_once(range_segments.within(known[0], piece.first, piece.last)) if known[1] else known[0]
             if text is None:
                 return None
             found.append(text)
@@ -129,23 +137,29 @@ class _Work:
         self._nodes: dict[str, None] = {}
         self._attempts = 0
 
-    def known(self, piece: Piece) -> bytes | None:
-        """The result of a piece that memory has; the edge of a range is also cut from its whole segment."""
+    def known(self, piece: Piece) -> tuple[bytes, bool] | None:
+        """The result of a piece that memory has. True beside it: it is that of the whole segment at the edge of a
+        range, from which the piece is still to be cut."""
         if piece.open:
             kept = self._ranges.way.kept(self._network, self._open) if self._open is not None else None
-            return None if kept is None else kept[1].result
+            return None if kept is None else (kept[1].result, False)
         now = self._ranges.clock()
         get = self._ranges.memory.get
         entry = get(self._span.key(piece.first, piece.last), now)
         if entry is not None:
-            return entry.result
+            return entry.result, False
         if piece.whole is None or (entry := get(self._span.key(*piece.whole), now)) is None:
             return None
-        return range_segments.within(entry.result, piece.first, piece.last)
+        return entry.result, True
 
     async def done(self) -> Outcome | None:
         """The outcome of the range; None when a node left out a part, so that the whole is to be asked for."""
-        found = [self.known(piece) for piece in self.pieces]
+        found: list[bytes | None] = []
+        for piece in self.pieces:
+            text, to_cut = self.known(piece) or (None, False)
+            if text is not None and to_cut:
+                text = await in_turns(range_segments.within(text, piece.first, piece.last))
+            found.append(text)
         source = await self._look_further(found)
         runs = range_segments.missing(self.pieces, [text is not None for text in found], self._settings.max_pieces)
         if not runs:
@@ -206,7 +220,8 @@ class _Work:
         wide = range_segments.widen(run, self._span, self._settings.segment, None if limit is None else limit.most)
         if wide != run:
             outcome = await self._run(wide)
-            text = None if outcome.result is None else range_segments.within(outcome.result, run[0].first, run[-1].last)
+            result = outcome.result
+            text = result and await in_turns(range_segments.within(result, run[0].first, run[-1].last))
             if text is not None:
                 return replace(outcome, result=text)
         return await self._run(run)  # the wider run was refused, so no more is asked for than the client wants
@@ -224,10 +239,11 @@ class _Work:
             return await self._ask_for_less(plan, run, outcome)
         if outcome.result is None:
             return outcome
-        shares = range_segments.share(self._span.way, outcome.result, run)
+        shares = await in_turns(range_segments.share(self._span.way, outcome.result, run))
         if shares is None:  # a node that lags behind its own word, perhaps: another may do better
             outcome = await self._carry(plan)
-            shares = None if outcome.result is None else range_segments.share(self._span.way, outcome.result, run)
+            result = outcome.result
+            shares = None if result is None else await in_turns(range_segments.share(self._span.way, result, run))
         if shares is None:
             return outcome if outcome.error is not None else replace(outcome, result=None, error=INCOMPLETE)
         for piece, text in zip(run, shares, strict=True):

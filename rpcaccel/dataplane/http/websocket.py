@@ -26,6 +26,7 @@ from rpcaccel.core.wire.websocket_frames import (
     text_header,
 )
 from rpcaccel.dataplane.engine.single_flight import Pending
+from rpcaccel.dataplane.event_loop import TURN
 from rpcaccel.dataplane.http.handler import INLINE_GZIP, HttpAnswer, Visit
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import RequestHead
@@ -39,8 +40,6 @@ from rpcaccel.dataplane.http.websocket_writer import (
 )
 from rpcaccel.dataplane.rpc.calls import Answered
 
-TURN = 0.0005
-"""Seconds for which the messages of one client may hold the loop before others get their turn."""
 PARTS = "too many messages are under way here in parts: try again"
 LONGEST_KEPT = 64 * 1024
 """Bytes of the longest message that is kept until it is answered, for the id of its call. A longer one is told a bug of

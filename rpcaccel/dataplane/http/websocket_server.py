@@ -8,11 +8,12 @@ from time import monotonic
 from rpcaccel.core.wire import traceparent
 from rpcaccel.core.wire.forwarded_for import FORWARDED_HEADERS
 from rpcaccel.core.wire.websocket_handshake import Handshake
+from rpcaccel.dataplane.event_loop import TURN
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
-from rpcaccel.dataplane.http.websocket import TURN, WebSocket
+from rpcaccel.dataplane.http.websocket import WebSocket
 from rpcaccel.dataplane.http.websocket_writer import WebSocketWriter
 from rpcaccel.dataplane.rpc import access_log, response_headers
 from rpcaccel.dataplane.rpc.admission import KEY_HEADERS

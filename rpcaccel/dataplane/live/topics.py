@@ -19,10 +19,9 @@ from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS, PENDING, Topic
 from rpcaccel.core.stats.counters import NetworkCell
 from rpcaccel.core.stats.histogram import BOUNDS
+from rpcaccel.dataplane.event_loop import TURN
 from rpcaccel.dataplane.live.live_session import LiveSession
 
-TURN = 0.0005
-"""Seconds that a delivery may hold the loop before others get their turn."""
 WHOLE = f"whole {PENDING}"
 """The key of subscriptions to whole pending transactions."""
 _LOOK_EVERY = 8

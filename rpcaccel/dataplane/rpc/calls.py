@@ -23,6 +23,7 @@ from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.results import miss_reason, out_of_time
 from rpcaccel.dataplane.engine.single_flight import Pending
+from rpcaccel.dataplane.event_loop import TURN
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.admission import NOBODY, Caller
@@ -32,8 +33,6 @@ from rpcaccel.dataplane.rpc.observer import Observer
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
 _UNTIMED = PARSED_OF - 1
-TURN = 0.0005
-"""Seconds that a batch may hold the loop before others get their turn."""
 SHORT = 256
 """Bytes. An answer no longer than this has its place in a batch in any case: the error instead would be as long."""
 

@@ -18,6 +18,8 @@ from aiohttp.tracing import Trace
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
 
+AT_ONCE = 1 << 20
+"""Bytes of a node's answer that are put together and read within one turn of the loop; a longer one takes several."""
 _clock = time.perf_counter
 
 
@@ -193,7 +195,7 @@ class NodeConnection(asyncio.Protocol):
             return False
         self.state = _ASKED
         self._asked = asked
-        self.reply, self.headed = HttpReplyReader(self._most), 0.0
+        self.reply, self.headed = HttpReplyReader(self._most, at_once=AT_ONCE), 0.0
         self._transport.write(request)
         if self._early:
             asyncio.get_running_loop().call_soon(self._hear_early)

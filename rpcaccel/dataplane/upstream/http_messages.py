@@ -20,6 +20,7 @@ from yarl import URL
 from rpcaccel.core.nodes.parking import LONGEST
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, kind_of_status
+from rpcaccel.core.steps import Steps
 from rpcaccel.core.wire import json_text, traceparent
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.redaction import Revealing, login
@@ -112,6 +113,7 @@ def _on_this_machine(host: str | None) -> bool:
 _COPIED_UP_TO = 65_536
 """Bytes up to which a result is copied out of the body; a larger one stays a view, to spare the memory of a copy."""
 _NULL = b"null"
+_NOT_UTF8 = "text that is not UTF-8"
 _SPACE = b" \t\r\n"
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _TITLE_WITHIN = 4096
@@ -150,22 +152,26 @@ class HttpReply(Struct):
     """Seconds from the beginning of the attempt to the last byte."""
 
 
-def read_replies(reply: HttpReply, first: int, count: int) -> list[Answer | Failure]:
+def read_replies(
+    reply: HttpReply, first: int, count: int, envelopes: list[Envelope] | None = None
+) -> list[Answer | Failure]:
     """The answers to the calls with `count` ids from `first` on, in their order; whatever is not one is a Failure.
 
     A missing answer in a batch is a Failure of that call alone. One object for a whole batch refuses the batch: a
-    Failure of each call, which carries the object's error.
+    Failure of each call, which carries the object's error. Raises RecursionError for a reply that nests too deeply for
+    msgspec: see `reply_steps`.
+
+    Args:
+        envelopes: those in the body, where they were read already.
     """
     body = reply.body
-    if not (body.isascii() or json_text.is_utf8(body)):
-        return [_not_json_rpc("text that is not UTF-8")] * count
-    try:
+    if envelopes is None:
+        if not (body.isascii() or json_text.is_utf8(body)):
+            return [_not_json_rpc(_NOT_UTF8)] * count
         try:
             envelopes = [_decode(body)] if count == 1 else _decode_batch(body)
-        except RecursionError:
-            envelopes = _deep_envelopes(body, count)
-    except (msgspec.DecodeError, json_text.NotJson, json_text.TooDeep) as error:
-        return [_unreadable(reply, first, count, error)] * count
+        except msgspec.DecodeError as error:
+            return [_unreadable(reply, error) if count == 1 else _refused_whole(read_replies(reply, first, 1))] * count
     by_id: dict[bytes, Envelope] = {}
     for envelope in envelopes:
         by_id.setdefault(bytes(envelope.id), envelope)
@@ -184,24 +190,50 @@ def read_replies(reply: HttpReply, first: int, count: int) -> list[Answer | Fail
     return answers
 
 
-def _deep_envelopes(body: bytes, count: int) -> list[Envelope]:
+def reply_steps(reply: HttpReply, first: int, count: int) -> Steps[list[Answer | Failure]]:
+    """As `read_replies`, for a reply that is long or nests deeply."""
+    if not (yield from json_text.utf8_steps(reply.body)):
+        return [_not_json_rpc(_NOT_UTF8)] * count
+    yield
+    try:
+        try:
+            envelopes = [_decode(reply.body)] if count == 1 else _decode_batch(reply.body)
+        except RecursionError:
+            envelopes = yield from _deep_envelopes(reply.body, count)
+    except (msgspec.DecodeError, json_text.NotJson, json_text.TooDeep) as error:
+        if count == 1:
+            return [_unreadable(reply, error)]
+        return [_refused_whole((yield from reply_steps(reply, first, 1)))] * count
+    yield
+    answers = read_replies(reply, first, count, envelopes)
+    for at, answer in enumerate(answers):
+        if isinstance(answer, Answer) and isinstance(answer.result, memoryview):
+            yield
+            answers[at] = replace(answer, result=bytes(answer.result))
+    return answers
+
+
+def _deep_envelopes(body: bytes, count: int) -> Steps[list[Envelope]]:
     """The envelopes in a body whose values nest too deeply for msgspec. Raises what `json_text` and msgspec raise."""
     envelopes = []
-    for text in [body] if count == 1 else json_text.items(body):
+    for text in [body] if count == 1 else (yield from json_text.item_steps(body)):
         try:
             envelopes.append(_decode(text))
         except RecursionError:
-            found = json_text.members(text)
+            found = yield from json_text.member_steps(text)
             envelopes.append(Envelope(**{name: found[name] for name in Envelope.__struct_fields__ if name in found}))
     return envelopes
 
 
-def _unreadable(reply: HttpReply, first: int, count: int, error: Exception) -> Failure:
-    """What a body means that is not one envelope, or for several calls no array of them."""
-    if count == 1:
-        deep = isinstance(error, json_text.TooDeep)
-        return _not_json_rpc(f"a text that is {error}" if deep else _what_it_is(reply.body))
-    (whole,) = read_replies(reply, first, 1)
+def _unreadable(reply: HttpReply, error: Exception) -> Failure:
+    """What a body means that is not one envelope."""
+    deep = isinstance(error, json_text.TooDeep)
+    return _not_json_rpc(f"a text that is {error}" if deep else _what_it_is(reply.body))
+
+
+def _refused_whole(answers: list[Answer | Failure]) -> Failure:
+    """What it means for a batch that its reply, read as that to one call, has this answer."""
+    (whole,) = answers
     if isinstance(whole, Failure):
         return whole
     return Failure(FailureKind.UNKNOWN, "the node refused a batch as a whole", error=whole.error)

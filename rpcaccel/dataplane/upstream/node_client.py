@@ -23,7 +23,8 @@ from yarl import URL
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
-from rpcaccel.core.wire.http_reply import HttpReplyReader
+from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
+from rpcaccel.dataplane.event_loop import in_turns
 from rpcaccel.dataplane.upstream.connector import (
     ConnectionState,
     ConnectTrace,
@@ -36,6 +37,7 @@ from rpcaccel.dataplane.upstream.http_messages import (
     NodeCall,
     body_text,
     read_replies,
+    reply_steps,
     request_head,
     traced_head,
 )
@@ -139,6 +141,8 @@ class HttpNodeClient:
         self._waiting: dict[Post, None] = {}
         """Requests without a connection, in order."""
         self._takers: set[asyncio.Task[None]] = set()
+        self._readers: set[asyncio.Task[None]] = set()
+        """Tasks that read long replies."""
         self._idle: list[NodeConnection] = []
         """Connections that are held, the longest idle first."""
         self._linger = min(LINGER, settings.keepalive / 4)  # looked at as often: held twice as long at the most
@@ -226,7 +230,7 @@ class HttpNodeClient:
             for taker in self._takers:
                 taker.cancel()
             await self._connector.close()
-            await asyncio.gather(*self._takers, return_exceptions=True)
+            await asyncio.gather(*self._takers, *self._readers, return_exceptions=True)
 
     async def _open(self, opened: list[Connection]) -> None:
         with suppress(*TROUBLE):  # the first call meets the same trouble and tells it
@@ -303,10 +307,33 @@ class HttpNodeClient:
             ok = 200 <= status < 300
             headers = _NO_HEADERS if ok else {name: reply.header(name.lower()) for name in ("Retry-After", "Date")}
             whole = HttpReply(status, headers, reply.body, done - post.started)
-            replies = read_replies(whole, post.first, len(calls))
+            replies = [] if reply.in_pieces else read_replies(whole, post.first, len(calls))
             for at, answer in enumerate(replies):
                 if status != _OK or isinstance(answer, Failure) or answer.error is not None:
                     replies[at] = self._failures.weighed(whole, answer)
+        except RecursionError:
+            replies = []
+        except Exception as error:  # or the calls would wait for ever
+            replies = [self._failures.unforeseen(error)] * len(calls)
+        if replies:
+            told(calls, replies)
+            return
+        reading = asyncio.get_running_loop().create_task(self._read_in_turns(whole, reply, post, told, calls))
+        self._readers.add(reading)
+        reading.add_done_callback(self._readers.discard)
+
+    async def _read_in_turns(
+        self, whole: HttpReply, reply: HttpReplyReader, post: Post, told: Told, calls: Sequence[NodeCall]
+    ) -> None:
+        """Read a reply that is long or nests deeply. No timer limits this: all of the reply is there."""
+        try:
+            if reply.in_pieces:
+                await asyncio.to_thread(reply.assemble)
+                whole.body = reply.body
+            replies = await in_turns(reply_steps(whole, post.first, len(calls)))
+            replies = [self._failures.weighed(whole, answer) for answer in replies]
+        except (MalformedReply, TooLong) as trouble:
+            replies = [self._failures.broken(reply, trouble, post.timeout, reused=post.reused)] * len(calls)
         except Exception as error:  # or the calls would wait for ever
             replies = [self._failures.unforeseen(error)] * len(calls)
         told(calls, replies)

@@ -50,7 +50,7 @@ def test_what_would_be_done_with_an_error_is_as_it_is_described(message: str, ru
 
 
 def test_a_worker_that_has_not_reported_and_a_node_that_does_not_answer_are_described() -> None:
-    worker = {"id": "w1", "pid": 7, "revision": 1, "uptime": None, "state": "starting"}
+    worker = {"id": "w1", "pid": 7, "revision": 1, "uptime": None, "longest_turn": None, "state": "starting"}
     assert problems(DESCRIPTION, "GET", "/api/v1/workers", {"workers": [worker], "replaced": 0}) == []
     silent = {"network": "n", "id": "a", "head": None, "chain_ok": None, "answering": False, "latency": None}
     path = "/api/v1/nodes/{network}/{id}/probe"

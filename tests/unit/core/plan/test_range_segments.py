@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pytest
@@ -12,7 +13,8 @@ from msgspec.structs import replace
 
 from rpcaccel.core.plan import range_segments
 from rpcaccel.core.plan.block_range import Range
-from rpcaccel.core.plan.range_segments import MOST, Piece
+from rpcaccel.core.plan.range_segments import MOST, STEP, Piece
+from rpcaccel.core.steps import at_once
 
 
 def span(first: int, last: int, settled: int = 10_000, way: Literal["blocks", "logs"] = "logs") -> Range:
@@ -23,6 +25,14 @@ def span(first: int, last: int, settled: int = 10_000, way: Literal["blocks", "l
 def ends(settled: int, final: int = 0) -> Range:
     """A range of a chain that is settled and final up to there."""
     return replace(span(0, 1, settled), final=final or settled)
+
+
+def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]) -> list[bytes] | None:
+    return at_once(range_segments.share(way, result, pieces))
+
+
+def within(result: bytes, first: int, last: int) -> bytes | None:
+    return at_once(range_segments.within(result, first, last))
 
 
 def logs(*numbers: int) -> bytes:
@@ -128,27 +138,27 @@ def test_what_is_not_final_is_not_divided() -> None:
 def test_the_blocks_of_a_run_are_shared_out_and_joined_byte_for_byte() -> None:
     result = b'[{"n":1e28},{"n": 2},{}]'
     run = [Piece(1, 1), Piece(2, 2), Piece(3, 3)]
-    shares = range_segments.share("blocks", result, run)
+    shares = share("blocks", result, run)
     assert shares == [b'[{"n":1e28}]', b'[{"n": 2}]', b"[{}]"]
     assert range_segments.merge(shares) == result
 
 
 @pytest.mark.parametrize("result", [b"[{}]", b"[{},{},{}]", b"[]", b"null", b"{}", b"[{},", b'"0x"'])
 def test_a_result_without_an_item_for_every_block_is_not_shared_out(result: bytes) -> None:
-    assert range_segments.share("blocks", result, [Piece(1, 1), Piece(2, 2)]) is None
+    assert share("blocks", result, [Piece(1, 1), Piece(2, 2)]) is None
 
 
 def test_only_the_open_end_may_have_fewer_blocks() -> None:
     run = [Piece(1, 1), Piece(2, 9, open=True)]
-    assert range_segments.share("blocks", b"[{}]", run) == [b"[{}]", b"[]"]
-    assert range_segments.share("blocks", b"[{},1,2]", run) == [b"[{}]", b"[1,2]"]
-    assert range_segments.share("blocks", b"[]", run) is None
+    assert share("blocks", b"[{}]", run) == [b"[{}]", b"[]"]
+    assert share("blocks", b"[{},1,2]", run) == [b"[{}]", b"[1,2]"]
+    assert share("blocks", b"[]", run) is None
 
 
 def test_logs_go_to_the_segment_of_their_block() -> None:
     run = [Piece(100, 127), Piece(128, 255), Piece(256, 300)]
-    assert range_segments.share("logs", logs(100, 127, 127, 300), run) == [logs(100, 127, 127), logs(), logs(300)]
-    assert range_segments.share("logs", b"[]", run) == [b"[]", b"[]", b"[]"]
+    assert share("logs", logs(100, 127, 127, 300), run) == [logs(100, 127, 127), logs(), logs(300)]
+    assert share("logs", b"[]", run) == [b"[]", b"[]", b"[]"]
 
 
 @pytest.mark.parametrize(
@@ -156,18 +166,18 @@ def test_logs_go_to_the_segment_of_their_block() -> None:
     [logs(300, 100), logs(99), logs(301), b"[{}]", b'[{"blockNumber":"x"}]', b'[{"blockNumber":null}]', b"null"],
 )
 def test_logs_that_do_not_say_where_they_belong_are_not_shared_out(result: bytes) -> None:
-    assert range_segments.share("logs", result, [Piece(100, 127), Piece(128, 300)]) is None
+    assert share("logs", result, [Piece(100, 127), Piece(128, 300)]) is None
 
 
 def test_the_logs_of_one_piece_need_not_tell_their_block_but_must_be_a_list() -> None:
-    assert range_segments.share("logs", b'[{"a":1}]', [Piece(1, 9)]) == [b'[{"a":1}]']
-    assert range_segments.share("logs", b"null", [Piece(1, 9)]) is None
+    assert share("logs", b'[{"a":1}]', [Piece(1, 9)]) == [b'[{"a":1}]']
+    assert share("logs", b"null", [Piece(1, 9)]) is None
 
 
 def test_an_edge_is_taken_out_of_its_segment() -> None:
-    assert range_segments.within(logs(100, 110, 120, 127), 110, 120) == logs(110, 120)
-    assert range_segments.within(b"[]", 1, 2) == b"[]"
-    assert range_segments.within(b"[{}]", 1, 2) is None
+    assert within(logs(100, 110, 120, 127), 110, 120) == logs(110, 120)
+    assert within(b"[]", 1, 2) == b"[]"
+    assert within(b"[{}]", 1, 2) is None
 
 
 ITEMS = st.lists(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=4), max_size=8)
@@ -179,3 +189,16 @@ def test_merged_lists_are_the_list_a_node_would_have_written(parts: list[list[An
         return json.dumps(items, separators=(",", ":")).encode()
 
     assert range_segments.merge(map(text, parts)) == text([item for part in parts for item in part])
+
+
+def test_a_step_looks_at_no_more_logs_than_a_turn_of_the_loop_has_time_for() -> None:
+    many = logs(*range(20 * STEP))
+    halves = [Piece(0, 10 * STEP - 1), Piece(10 * STEP, 20 * STEP - 1)]
+    assert len(list(range_segments.share("logs", many, halves))) >= 20
+    assert len(list(range_segments.within(many, 0, 20 * STEP))) >= 20
+
+
+@pytest.mark.parametrize("odd", [b"[ ]", b" [1]", b"[1 ]", b"[ 1]", b"[1]\n", b"[\t]"])
+def test_space_in_a_list_makes_no_difference_where_lists_are_joined(odd: bytes) -> None:
+    expected = [1, 2] if b"1" in odd else [2]
+    assert json.loads(range_segments.merge([odd, b"[2]"])) == expected

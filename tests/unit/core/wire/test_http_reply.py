@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -16,9 +17,9 @@ MOST = 1 << 20
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-def read(pieces: Iterable[bytes], most: int = MOST) -> HttpReplyReader:
+def read(pieces: Iterable[bytes], most: int = MOST, at_once: float = inf) -> HttpReplyReader:
     """What comes out of pieces, the last of which ends the reply or is followed by the end of the connection."""
-    reader = HttpReplyReader(most)
+    reader = HttpReplyReader(most, at_once=at_once)
     whole = False
     for piece in pieces:
         assert not whole, "pieces are left"
@@ -64,7 +65,10 @@ def replies(draw: st.DrawFn) -> tuple[bytes, bytes, bool]:
 def test_however_a_reply_is_cut_it_is_the_same(reply: tuple[bytes, bytes, bool], data: st.DataObject) -> None:
     text, body, keep = reply
     cuts = sorted(data.draw(st.sets(st.integers(1, len(text) - 1), max_size=8)))
-    got = read(text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True))
+    at_once = data.draw(st.sampled_from([inf, 100, 0]))
+    got = read((text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)), at_once=at_once)
+    if got.in_pieces:
+        got.assemble()
     assert (got.status, got.body, got.keep, got.header("x-who")) == (200, body, keep, "me")
 
 
@@ -200,3 +204,30 @@ def test_a_part_that_is_missing_is_no_reply() -> None:
         assert not reader.end()
         assert reader.begun == bool(text)
     assert repr(reader) == "<reply 200 1 bytes>"
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks", "end"])
+def test_no_piece_is_unpacked_to_much_more_than_is_wanted_at_once(framing: str) -> None:
+    body = b"[" + b"1," * (8 << 20) + b"1]"
+    sent, head = packed(body), OK + b"Content-Encoding: gzip\r\n"
+    text = {
+        "length": head + b"Content-Length: %d\r\n\r\n" % len(sent) + sent,
+        "chunks": head + b"Transfer-Encoding: chunked\r\n\r\n" + chunked([sent[:4000], sent[4000:]]),
+        "end": head + b"\r\n" + sent,
+    }[framing]
+    reader = read([text[at : at + 5000] for at in range(0, len(text), 5000)], most=64 << 20, at_once=1 << 20)
+    (unpacked,) = [int(word) for word in repr(reader).split() if word.isdigit() and word != "200"]
+    assert unpacked <= 1 << 21
+    reader.assemble()
+    assert reader.body == body
+
+
+def test_a_packed_body_that_is_left_for_later_is_bounded_as_well() -> None:
+    sent = packed(b" " * (4 << 20))
+    reader = read([OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(sent), sent], 2 << 20, 1000)
+    with pytest.raises(TooLong):
+        reader.assemble()
+    cut = sent[:-9]
+    reader = read([OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(cut), cut], 8 << 20, 1000)
+    with pytest.raises(MalformedReply):
+        reader.assemble()

@@ -19,6 +19,7 @@ from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.range_segments import Piece
+from rpcaccel.core.steps import at_once
 from rpcaccel.core.wire import json_params, json_text, tx_hash
 from rpcaccel.core.wire.json_text import NotJson, TooDeep, is_utf8, items, members
 from tests.support.properties import examples
@@ -174,9 +175,9 @@ def test_whoever_looks_into_a_deep_result_finds_nothing_there_instead_of_failing
         for test in retention.TESTS.values():
             assert test(plan, result) in {True, False}
     assert json_params.number_at(result, "a") is None
-    assert range_segments.share("blocks", result, [Piece(1, 2)]) is None
-    assert range_segments.share("logs", result, [Piece(1, 2), Piece(3, 4)]) is None
-    assert range_segments.within(result, 1, 2) is None
+    assert at_once(range_segments.share("blocks", result, [Piece(1, 2)])) is None
+    assert at_once(range_segments.share("logs", result, [Piece(1, 2), Piece(3, 4)])) is None
+    assert at_once(range_segments.within(result, 1, 2)) is None
 
 
 @pytest.mark.parametrize("params", [b"[%b]" % DEEP, b"[" * 900 + b"]" * 900])

@@ -15,8 +15,9 @@ from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.log_filter import LogFilter, covers
 from rpcaccel.core.live.subscription import Topic
 from rpcaccel.core.stats.counters import NetworkCell
+from rpcaccel.dataplane.event_loop import TURN
 from rpcaccel.dataplane.live.live_session import LiveSession
-from rpcaccel.dataplane.live.topics import TURN, LiveSubscription, Topics
+from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from tests.support.dataplane.fake_live import FakeSink
 
 HEADS, PENDING = Topic("newHeads", "eth"), Topic("newPendingTransactions", "eth")

@@ -17,7 +17,8 @@ from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
-from rpcaccel.dataplane.rpc.calls import TURN, Answered, Calls
+from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import Batcher, Sender

@@ -1,0 +1,91 @@
+"""The turns of the event loop: work in slices, and the longest turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rpcaccel.core.steps import Steps
+from rpcaccel.dataplane.event_loop import LOOK_EVERY, REMEMBERED, TURN, LongestTurn, in_turns
+from tests.support.instant_time import instantly
+
+
+class Clock:
+    """The clock of the running loop, and the seconds for which something kept the loop busy."""
+
+    def __init__(self) -> None:
+        self._busy = 0.0
+
+    def __call__(self) -> float:
+        return asyncio.get_running_loop().time() + self._busy
+
+    def pass_while_busy(self, seconds: float) -> None:
+        self._busy += seconds
+
+
+def counting(steps: int, clock: Clock) -> Steps[str]:
+    """Steps that take a quarter of a turn each."""
+    for _ in range(steps):
+        clock.pass_while_busy(TURN / 4)
+        yield
+    return "whole"
+
+
+@instantly
+async def test_long_work_lets_others_have_their_turn() -> None:
+    clock = Clock()
+    working = asyncio.create_task(in_turns(counting(100, clock), clock))
+    turns = 0
+    while not working.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert working.result() == "whole"
+    assert turns >= 25
+
+
+@instantly
+async def test_short_work_is_done_at_once() -> None:
+    clock = Clock()
+    working = asyncio.create_task(in_turns(counting(3, clock), clock))
+    await asyncio.sleep(0)
+    assert working.done()
+
+
+@instantly
+async def test_the_longest_turn_is_what_a_call_would_have_waited() -> None:
+    clock = Clock()
+    longest = LongestTurn(clock)
+    longest.start()
+    await asyncio.sleep(5)
+    assert longest.seconds < 1e-6
+    for seconds in (0.02, 0.137, 0.005):
+        clock.pass_while_busy(seconds)
+        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(1)
+    assert 0.136 < longest.seconds < 0.138
+    longest.stop()
+
+
+@instantly
+async def test_a_turn_is_forgotten_after_a_minute() -> None:
+    clock = Clock()
+    longest = LongestTurn(clock)
+    longest.start()
+    await asyncio.sleep(2)
+    clock.pass_while_busy(0.137)
+    await asyncio.sleep(REMEMBERED - 1)
+    assert longest.seconds > 0.1
+    await asyncio.sleep(2)
+    assert longest.seconds < 1e-6
+    longest.stop()
+
+
+@instantly
+async def test_what_a_program_does_while_it_starts_is_no_turn() -> None:
+    clock = Clock()
+    longest = LongestTurn(clock)
+    longest.start()
+    await asyncio.sleep(0.1)
+    clock.pass_while_busy(0.5)
+    await asyncio.sleep(2)
+    assert longest.seconds < 1e-6
+    longest.stop()
