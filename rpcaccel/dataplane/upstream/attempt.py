@@ -14,6 +14,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
+from rpcaccel.core.replies.range_limit import stated_limit
 from rpcaccel.core.replies.result_check import judge_result
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.printable import printable
@@ -178,7 +179,9 @@ class Attempt:
             node.replied(now)
         verdict: Verdict = "ignore"
         if not self._is_no_fault(kind):
-            node.learn(kind, self.plan, now, retry_after=reply.retry_after, content=content)
+            stated = kind is FailureKind.TOO_LARGE and self.plan.range is not None and reply.error is not None
+            longest = stated_limit(error_parts(reply.error)[1]) if stated and reply.error else None
+            node.learn(kind, self.plan, now, retry_after=reply.retry_after, content=content, longest=longest)
             verdict = policy(kind).breaker
             if verdict == "failure":
                 pool.balancer.failed(node)
