@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
+from msgspec.structs import replace
+
 from rpcaccel.core.dispatch.dispatch_policy import Settle
 from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.dispatch.outcome import Forwarded, Leg
@@ -134,7 +136,7 @@ class Attempt:
             told, kind = reply, None
             try:
                 if isinstance(reply, Failure) or reply.result is None:
-                    kind = attempt._classify(reply)
+                    told, kind = attempt._classify(reply)
                 elif (kind := judge_result(attempt.plan.rule, reply.result)) is None:
                     attempt.ended, attempt.end = now, "answered"
                     elapsed, size = reply.elapsed, size + len(reply.result)
@@ -162,15 +164,17 @@ class Attempt:
                 except Exception as error:  # or the attempts behind this one would never be told
                     attempt._report(error)
 
-    def _classify(self, reply: Answer | Failure) -> FailureKind:
+    def _classify(self, reply: Answer | Failure) -> tuple[Answer | Failure, FailureKind]:
+        """The reply and its kind, which the words of the node decide if there are any."""
         if isinstance(reply, Failure):
-            return reply.kind
+            kind = self.pool.classify(0, reply.said, 200) if reply.said else FailureKind.UNKNOWN
+            return (reply, reply.kind) if kind is FailureKind.UNKNOWN else (replace(reply, kind=kind), kind)
         assert reply.error is not None
         code, message = error_parts(reply.error)
         kind = self.pool.classify(code, message, reply.http_status)
         if kind is FailureKind.UNKNOWN and self.pool.unclassed is not None:
             self.pool.unclassed(self.node.id, self.method, code, message, reply.http_status)
-        return kind
+        return reply, kind
 
     def _learn(self, reply: Answer | Failure, kind: FailureKind, now: float, content: Plan) -> None:
         """Book an attempt whose reply is not good. `content`: the call that the reply may be about."""
