@@ -350,7 +350,7 @@ class Node:
             longest: the most blocks that the node says to take at once.
         """
         if kind is FailureKind.TOO_LARGE and longest is not None:
-            self.range_limits[plan.method] = longest, now + LACKS_FOR  # bounded by the methods that can be split
+            self.takes_at_once(plan.method, longest, now)
         call = (content or plan).content
         if kind is FailureKind.RATE_LIMITED:
             self.parking.refused(plan.rule.method, now, retry_after, call=call, own_limiter=bool(plan.rule.limiter))
@@ -388,6 +388,12 @@ class Node:
         if len(refused) >= MANY_CALLS:
             del self.able[plan.method]
         return len(refused) < MANY_CALLS
+
+    def takes_at_once(self, method: str, blocks: int, now: float) -> None:
+        """Note that the node takes so many blocks at once and no more: what it said, or what showed."""
+        before, until = self.range_limits.get(method, (blocks, now))
+        limit = min(before, blocks) if now < until else blocks
+        self.range_limits[method] = limit, now + LACKS_FOR  # bounded by the methods that can be split
 
     @property
     def limits_ranges(self) -> bool:

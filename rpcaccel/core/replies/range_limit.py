@@ -20,11 +20,12 @@ _LIMITING = re.compile(
 )
 _LIMIT_FOLLOWS = re.compile(r"[ -]?(blocks? )?(range )?(is |are )?(the )?(max|limit|allowed|at (a time|once|most))")
 _OF_BLOCKS = re.compile(r"[ -]?(blocks?|ranges?|epochs)\b")
-_OTHERS = r"(logs?|results?|events?|entries|items|records|receipts|addresses|topics"
+_OTHERS = r"logs?|results?|events?|entries|items|records|receipts|addresses|topics"
 _OF_OTHERS = re.compile(
-    rf"[ -]?{_OTHERS}|bytes?|[kmg]i?b|s|ms|sec(ond)?s?|minutes?|hours?|days?|requests?|calls?|times|%)(?!\w)"
+    rf"[ -]?({_OTHERS}|bytes?|[kmg]i?b|s|ms|sec(ond)?s?|minutes?|hours?|days?|requests?|calls?|times|%)(?!\w)"
 )
-_SAID_OF_OTHERS = re.compile(rf"\b{_OTHERS}|response|size)\b[^.\d]{{0,15}}$")
+_ABOUT_OTHERS = re.compile(rf"\b({_OTHERS}|response|size|time|timeout)\b")
+_SAID_OF_OTHERS = re.compile(rf"\b({_OTHERS}|response|size)\b[^.\d]{{0,15}}$")
 
 
 def stated_limit(message: str) -> int | None:
@@ -34,6 +35,12 @@ def stated_limit(message: str) -> int | None:
         return None
     counts = [_blocks(text, found) for found in _COUNT.finditer(text)]
     return min((count for count in counts if count), default=None)
+
+
+def is_of_blocks(message: str) -> bool:
+    """Does the refusal speak of the number of blocks alone, and not of what they hold?"""
+    text = message[:LONGEST_READ].lower()
+    return bool(_ABOUT_BLOCKS.search(text)) and not _ABOUT_OTHERS.search(text)
 
 
 def suggested_length(message: str, refused: int) -> int | None:

@@ -26,7 +26,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.range_segments import Piece
 from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.replies.range_limit import suggested_length
+from rpcaccel.core.replies.range_limit import is_of_blocks, suggested_length
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine.single_flight import Flights
@@ -254,12 +254,21 @@ class _Work:
     async def ask_for_less(self, plan: Plan, run: Sequence[Piece], refusal: Outcome) -> Outcome:
         """The outcome of smaller runs in place of one that a node found too large; the refusal when the run cannot be
         divided, or when there is no time or no piece left for it."""
-        said, length = error_parts(refusal.error or b"")[1], run[-1].last - run[0].first + 1
-        most = suggested_length(said, length) if refusal.kind is FailureKind.TOO_LARGE else None
+        said = error_parts(refusal.error or b"")[1] if refusal.kind is FailureKind.TOO_LARGE else ""
+        most = suggested_length(said, run[-1].last - run[0].first + 1)
         if most is not None:
             self._most = min(most, self._most or most)
         parts = self._parts(run, most)
-        return await self._joined(plan, run, parts) if parts else refusal
+        outcome = await self._joined(plan, run, parts) if parts else refusal
+        if most is None and outcome.result is not None and is_of_blocks(said):
+            self._learn(refusal.node, max(part[-1].last - part[0].first + 1 for part in parts))
+        return outcome
+
+    def _learn(self, id: str, length: int) -> None:
+        """Note that a node refused the double of a range that was answered: as long are later ones from the start."""
+        for node in self._network.pool.nodes:
+            if node.id == id:
+                node.takes_at_once(self._plan.method, length, self._ranges.clock())
 
     def too_long(self, plan: Plan, run: Sequence[Piece]) -> int | None:
         """The most blocks that a node takes at once, if the run has more, as far as is known."""

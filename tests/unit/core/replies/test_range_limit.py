@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.replies.range_limit import stated_limit, suggested_length
+from rpcaccel.core.replies.range_limit import is_of_blocks, stated_limit, suggested_length
 
 STATED = [
     (100, "range 399 exceeds limit of 100"),
@@ -78,6 +78,14 @@ def test_the_limit_of_blocks_is_read_and_no_other_number(limit: int | None, text
 )
 def test_a_range_that_would_work_comes_before_a_limit_and_both_must_be_shorter(length: int | None, text: str) -> None:
     assert suggested_length(text, 2000) == length
+
+
+def test_a_refusal_of_so_many_blocks_is_told_from_one_of_what_they_hold() -> None:
+    assert is_of_blocks("Requested range exceeds maximum RPC range limit")
+    assert is_of_blocks("eth_getLogs: block span too wide")
+    assert not is_of_blocks("Too many logs requested. Max logs per response is 20000.")
+    assert not is_of_blocks("Log response size exceeded: narrow the range")
+    assert not is_of_blocks("limit exceeded")
 
 
 @given(st.text("range blocks limit max 0123456789,.[]-x", max_size=900), st.integers(1, 10**6))
