@@ -355,12 +355,51 @@ async def huge_replies(_: RedisServer, relay: HugeReplies) -> None:
     relay.huge = True
 
 
+WIDE = 120
+"""Blocks that the wide calls for logs ask for."""
+
+
+def wide_logs(case: str, refusing: int, **refusal: Any) -> Callable[[Weather], Awaitable[Row]]:
+    """Calls for the logs of single blocks beside wide ones, which the first `refusing` of three nodes refuse."""
+
+    async def measured(weather: Weather) -> Row:
+        async with trio() as (nodes, run):
+            healthy, bad = Hail(), Hail()
+            await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+            await asyncio.gather(*(node.turn(**refusal) for node in nodes[:refusing]))
+            loop = asyncio.get_running_loop()
+
+            async def one(first: int, blocks: int) -> None:
+                began = loop.time()
+                if fault := await run.logs(first, first + blocks - 1):
+                    bad.faults.add(fault)
+                bad.calls.append((began, loop.time() - began, bool(fault)))
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(weather.calls):
+                    await asyncio.sleep(1 / weather.rate)
+                    group.create_task(one(1 + number * 7919 % 30, WIDE if number % 10 == 0 else 1))
+            return Row(case, len(bad.calls), bad.failed, healthy.p99(), None, bad.p99(), None, None)
+
+    return measured
+
+
 OTHERS: dict[str, Callable[[Weather], Awaitable[Row]]] = {
     "wrong chain": wrong_chain,
     "all down and back": all_down,
     "Redis frozen": redis_frozen,
     "foreign entries in Redis": lambda weather: with_redis("foreign entries in Redis", weather, foreign_entries),
     "endless replies of Redis": lambda weather: with_redis("endless replies of Redis", weather, huge_replies),
+    "wide logs get -32005 from one": wide_logs(
+        "wide logs get -32005 from one", 1, logs_range=40, logs_code=-32005, logs_refusal="limit exceeded"
+    ),
+    "all three refuse ranges": wide_logs(
+        "all three refuse ranges",
+        3,
+        logs_range=40,
+        logs_code=-32602,
+        logs_refusal="range {asked} exceeds limit of {most}",
+    ),
 }
 NOTE = (
     "*Found after*: seconds from the fault until the node is left alone; with all down, from "

@@ -57,11 +57,27 @@ class Caller:
 
     async def ask(self, reference: int | str, at_least: int) -> str:
         """Ask for one block; what is wrong with the answer, if anything."""
+        said = await self._call("hmyv2_getBlockByNumber", reference, {})
+        if isinstance(said, str):
+            return said
+        block = (said.get("result") or {}).get("number", -1)
+        right = block >= at_least if reference == "latest" else block == at_least
+        return "" if right else f"block {block} instead of {at_least}"
+
+    async def logs(self, first: int, last: int) -> str:
+        """Ask for the logs of some blocks; what is wrong with the answer, if anything."""
+        said = await self._call("eth_getLogs", {"fromBlock": hex(first), "toBlock": hex(last)})
+        if isinstance(said, str):
+            return said
+        blocks = [int(log["blockNumber"], 16) for log in said["result"]]
+        right = blocks == sorted(blocks) and all(first <= block <= last for block in blocks)
+        return "" if right and (blocks or last - first < 50) else f"logs of {len(blocks)} blocks"
+
+    async def _call(self, method: str, *params: Any) -> dict[str, Any] | str:
+        """The reply to a call; the fault of one that is an error, or none."""
         self._asked += 1
         number = self._asked
-        body = orjson.dumps(
-            {"jsonrpc": "2.0", "id": number, "method": "hmyv2_getBlockByNumber", "params": [reference, {}]}
-        )
+        body = orjson.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         try:
             async with self._http.post(self.url, data=body) as response:
                 said: dict[str, Any] = orjson.loads(await response.read())
@@ -69,9 +85,7 @@ class Caller:
             return type(error).__name__
         if "error" in said:
             return f"{response.status} {said['error']['message'][:70]}"
-        block = (said.get("result") or {}).get("number", -1)
-        right = block >= at_least if reference == "latest" else block == at_least
-        return "" if right and said["id"] == number else f"block {block} instead of {at_least}"
+        return said if said["id"] == number else f"the answer to call {said['id']}"
 
 
 class Storm(Caller):

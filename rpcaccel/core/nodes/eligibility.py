@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from enum import IntEnum
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -178,8 +179,8 @@ def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
         return Ineligibility.PRUNED
     if (node.lacks or node.lacks_unknown.until) and node.said_to_lack(plan, now):
         return Ineligibility.LACKS
-    if node.windows and _beyond_window(node, plan, now):
-        return Ineligibility.BEYOND_WINDOW
+    if (node.windows or node.range_limits) and (why := _beyond_bounds(node, plan, now)):
+        return why
     if node.proven.proof is not None and (why := _beyond_proof(node, plan)):
         return why
     breaker = node.breaker
@@ -250,9 +251,13 @@ def _pruned(node: Node, plan: Plan, now: float) -> bool:
     return oldest < node.pruned_below and now < node.pruned_until
 
 
-def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
+def _beyond_bounds(node: Node, plan: Plan, now: float) -> Ineligibility:
+    """The reason against the node that it gave when it refused other calls of the method; NONE without one."""
     below, until = node.windows.get(plan.method, (0, now))
-    return plan.block is not None and plan.block < below and now < until
+    if plan.block is not None and plan.block < below and now < until:
+        return Ineligibility.BEYOND_WINDOW
+    too_long = plan.range is not None and plan.range.length > (node.longest_range(plan, now) or inf)
+    return Ineligibility.TOO_LONG if too_long else NONE
 
 
 def _beyond_proof(node: Node, plan: Plan) -> Ineligibility:
@@ -310,7 +315,7 @@ def sentence(node: Node, why: Ineligibility, plan: Plan, now: float) -> str:
         lag=f"{lag} block" if lag == 1 else f"{lag} blocks",
         pruned=max(node.pruned_below if now < node.pruned_until else 0, node.proven.state_from),
         window=_window(node, plan, now),
-        longest=(node.proven.range_most or 0) + 1,
+        longest=node.longest_range(plan, now),
         rest=_seconds(node.parking.until - now),
         method_rest=_seconds(node.parking.of(plan.rule.method, plan.content) - now),
         breaker_rest=_breaker_rest(node, now),

@@ -30,6 +30,8 @@ MANY_CALLS = 16
 node has answered is believed to be missing. Fewer may have been refused for what they hold."""
 NEW_BLOCKS = 16
 """Blocks below the head of whose state every node has some: a refusal of one as too old is about a single call."""
+MOST_METHODS, LONGEST_METHOD = 1_000, 100
+"""Methods that are known to be answered beside those of the chain's table: how many, and characters of the longest."""
 UNKNOWN_LACKS_BYTES = 65_536
 """Bytes for the names of missing methods that no table describes: clients can invent such names."""
 HIDDEN_FOR = 3600.0
@@ -56,6 +58,8 @@ ROLE_OF_NEED = {
 _SHARD_ROLES = frozenset({"beacon"})
 """Roles that follow from the network and are no statement of the operator about a node."""
 
+_Bounds = dict[str, tuple[int, float]]
+"""By method: a number of blocks, and the time until which it is remembered."""
 _LIGHT, _EXECUTION = Bulkhead.LIGHT, Bulkhead.EXECUTION
 
 
@@ -82,9 +86,9 @@ class Node:
     """The mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
     __slots__ = ("_lag", "_lag_until", "able", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
-                 "cordoned", "drained", "ejected_until", "ejections", "head", "held", "id",
-                 "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed",
-                 "proven", "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says",
+                 "cordoned", "drained", "ejected_until", "ejections", "head", "held", "id", "in_flight", "lacks",
+                 "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed", "proven",
+                 "pruned_below", "pruned_until", "quota", "range_limits", "replied_at", "returned_at", "roles", "says",
                  "slow_start", "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
 
     def __init__(
@@ -144,8 +148,8 @@ class Node:
         """Missing methods that no table describes, kept apart so that invented names displace no others."""
         self.pruned_below, self.pruned_until = 0, float("-inf")
         """The node lacks the state of blocks below this one, and the time until which that is remembered."""
-        self.windows: dict[str, tuple[int, float]] = {}
-        """By method: the lowest block that the node can answer about, and the time until which that is remembered."""
+        self.windows, self.range_limits = _Bounds(), _Bounds()
+        """The lowest block that the node can answer about, and the most blocks that it takes at once."""
         self._lag, self._lag_until = 0, float("-inf")
 
     def adopt(self, other: Node) -> None:
@@ -228,8 +232,7 @@ class Node:
         fewer calls of the bulkhead are in flight.
         """
         count, breaker, limit, parking, passed = len(calls), self.breaker, self.limit, self.parking, 0
-        able = self.able
-        bulkhead = calls[0].plan.rule.bulkhead
+        able, bulkhead = self.able, calls[0].plan.rule.bulkhead
         if self.held[bulkhead] < count:
             raise RuntimeError("one of these calls was counted out before")
         timed = bulkhead is _LIGHT or bulkhead is _EXECUTION
@@ -241,10 +244,8 @@ class Node:
             method = call.plan.rule.method
             if timed and method:
                 self.pace.answered(method, now - call.began, now)
-            if method not in able:
-                able[method] = set()
-            elif able[method]:
-                able[method].clear()
+            if able.get(call.plan.method, True):  # not answered before, or refused since
+                self._answers(call.plan)
             if parking.troubled:
                 parking.answered(method, now)
             passed += call.permit == breaker.permit
@@ -338,13 +339,18 @@ class Node:
         *,
         retry_after: float | None = None,
         content: Plan | None = None,
+        longest: int | None = None,
     ) -> None:
         """Remember for some time what a failure says about the node, so that it is not asked in vain again.
 
         A caller may provoke any failure by what a call holds, so that one call proves little of others.
 
-        `content`: the call whose content may have caused the failure, if that is another one.
+        Args:
+            content: the call whose content may have caused the failure, if that is another one.
+            longest: the most blocks that the node says to take at once.
         """
+        if kind is FailureKind.TOO_LARGE and longest is not None:
+            self.takes_at_once(plan.method, longest, now)
         call = (content or plan).content
         if kind is FailureKind.RATE_LIMITED:
             self.parking.refused(plan.rule.method, now, retry_after, call=call, own_limiter=bool(plan.rule.limiter))
@@ -367,16 +373,39 @@ class Node:
             below, until = self.windows.get(plan.method, (0, now))
             self.windows[plan.method] = max(below if now < until else 0, plan.block + 1), now + LACKS_FOR
 
+    def _answers(self, plan: Plan) -> None:
+        """Note that the node answers a method."""
+        if plan.rule.known or (len(self.able) < MOST_METHODS and len(plan.method) <= LONGEST_METHOD):
+            self.able[plan.method] = set()
+
     def _answers_others(self, plan: Plan, call: int) -> bool:
         """Note a call that was refused as if the node lacked its method; does the node answer other calls of it, as far
         as is known?"""
-        refused = self.able.get(plan.rule.method) if plan.rule.known else None
+        refused = self.able.get(plan.method)
         if refused is None:
             return False
         refused.add(call)
         if len(refused) >= MANY_CALLS:
-            del self.able[plan.rule.method]
+            del self.able[plan.method]
         return len(refused) < MANY_CALLS
+
+    def takes_at_once(self, method: str, blocks: int, now: float) -> None:
+        """Note that the node takes so many blocks at once and no more: what it said, or what showed."""
+        before, until = self.range_limits.get(method, (blocks, now))
+        limit = min(before, blocks) if now < until else blocks
+        self.range_limits[method] = limit, now + LACKS_FOR  # bounded by the methods that can be split
+
+    @property
+    def limits_ranges(self) -> bool:
+        """Is a limit of ranges known, or was one?"""
+        return bool(self.range_limits) or self.proven.range_most is not None
+
+    def longest_range(self, plan: Plan, now: float) -> int | None:
+        """The most blocks that the node takes at once in calls of this method; None where no limit is known."""
+        stated, until = self.range_limits.get(plan.method, (0, now))
+        proven = self.proven.range_most if plan.rule.split == "logs" else None
+        limits = [limit for limit in (stated if now < until else None, proven and proven + 1) if limit]
+        return min(limits, default=None)
 
     def said_to_lack(self, plan: Plan, now: float) -> bool:
         """Did the node say recently that it lacks the method of this call?"""

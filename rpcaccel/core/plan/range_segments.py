@@ -37,7 +37,8 @@ class Piece(Struct, frozen=True, gc=False):
     last: int
     open: bool = False
     """The piece reaches beyond the settled blocks and is kept until the next head. Its blocks that are not final are
-    fetched from one node in one call, so that a result never mixes two branches of a chain."""
+    fetched from one node in one call, so that a result never mixes two branches of a chain; what a node found too large
+    is divided there as well, and not kept."""
     whole: tuple[int, int] | None = None
     """The segment of the grid of which this piece is a part, if the whole segment is settled."""
 
@@ -118,17 +119,33 @@ def widen(run: Sequence[Piece], span: Range, segment: int, most: int | None) -> 
     return run if most is not None and wide[-1].last - wide[0].first > most else wide
 
 
-def halves(pieces: Sequence[Piece], span: Range) -> tuple[Sequence[Piece], Sequence[Piece]] | None:
-    """Split a run that a node found too large into two; None when it cannot be split."""
-    if len(pieces) > 1:
-        middle = len(pieces) // 2
-        return pieces[:middle], pieces[middle:]
-    (piece,) = pieces
-    middle = span.final if piece.last > span.final else (piece.first + piece.last) // 2
-    if not piece.first <= middle < piece.last:
-        return None
-    settled = span.settled
-    return [Piece(piece.first, middle, middle > settled)], [Piece(middle + 1, piece.last, piece.last > settled)]
+def smaller(pieces: Sequence[Piece], span: Range, most: int | None) -> list[Sequence[Piece]]:
+    """Split a run that a node found too large: into runs of at most `most` blocks as far as pieces allow that, or into
+    halves when `most` is None; [] when the run cannot be split."""
+    if len(pieces) == 1:
+        return _cut_piece(pieces[0], span, most)
+    if most is None or most >= pieces[-1].last - pieces[0].first + 1:
+        return [pieces[: len(pieces) // 2], pieces[len(pieces) // 2 :]]
+    runs: list[list[Piece]] = []
+    for piece in pieces:
+        if runs and piece.last - runs[-1][0].first < most:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return list(runs)
+
+
+def _cut_piece(piece: Piece, span: Range, most: int | None) -> list[Sequence[Piece]]:
+    """Split one piece: where the final blocks end if it reaches beyond them, else into about equal parts."""
+    if piece.first <= span.final < piece.last:
+        ends = [span.final, piece.last]
+    else:
+        parts = 2 if most is None or most >= piece.length else -(-piece.length // max(1, most))
+        ends = [piece.first - 1 + piece.length * (number + 1) // parts for number in range(parts)]
+    if not piece.first <= ends[0] < piece.last:
+        return []
+    firsts = [piece.first, *(end + 1 for end in ends[:-1])]
+    return [[Piece(first, last, last > span.settled)] for first, last in zip(firsts, ends, strict=True)]
 
 
 def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]) -> Steps[list[bytes] | None]:

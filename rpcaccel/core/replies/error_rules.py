@@ -137,11 +137,21 @@ def classify(table: ErrorTable, code: int, message: str, http_status: int = 200)
 
 def find(table: ErrorTable, code: int, message: str, http_status: int = 200) -> ErrorClass | None:
     """Classify an error by the first row that fits; None when only the default row fits."""
-    text = (message[:LONGEST_READ] + message[LONGEST_READ:][-END_READ:]).strip().lower()
+    said = (message[:LONGEST_READ] + message[LONGEST_READ:][-END_READ:]).strip()
+    texts = {said.lower(): None, _NAME.sub(_spelt, said, count=1).lower(): None}
     for row in table.rows:
-        if row.fits(code, text, http_status):
+        if any(row.fits(code, text, http_status) for text in texts):
             return ErrorClass(row.kind, row.why)
     return None
+
+
+_NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*(?=[:,(.]|$)")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
+
+
+def _spelt(name: re.Match[str]) -> str:
+    """The words of a name that stands for a text, as in `BlockRangeTooLarge` or `TX_ALREADY_EXISTS`."""
+    return _HUMP.sub(" ", name[0]) if name.start() == 0 else name[0]
 
 
 _FOLDS = (

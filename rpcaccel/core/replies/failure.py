@@ -209,6 +209,8 @@ class Failure(Struct, frozen=True):
     """May the node have received any byte of the call?"""
     error: bytes | None = None
     """The node's `error` object as raw JSON text, if it sent one."""
+    said: str = ""
+    """The node's words under a status that refuses, if they are no JSON-RPC: what they mean comes before the status."""
     retry_after: float | None = None
     """Seconds from the node's Retry-After header, if it sent one."""
     node: str = ""

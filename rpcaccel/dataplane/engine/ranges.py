@@ -1,7 +1,9 @@
 """Calls about a range of blocks: known pieces come from the tiers, the others from nodes, in few calls side by side.
 
-Each run of missing pieces is fetched like any call. A run that a node finds too large is asked for in halves. When a
-run fails, its error is the error of the call; the other pieces stay kept, so that the next try is small.
+Each run of missing pieces is fetched like any call. A run that a node finds too large is asked for in parts of the
+length that the node's words name, or in halves; where no node takes as long a run, as far as is known, it is divided
+before any is asked. When a run fails, its error is the error of the call; the other pieces stay kept, so that the next
+try is small.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from msgspec.structs import replace
 
@@ -21,7 +24,9 @@ from rpcaccel.core.plan import range_segments
 from rpcaccel.core.plan.block_range import Range
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.range_segments import Piece
+from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.replies.range_limit import is_of_blocks, suggested_length
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.steps import at_once
 from rpcaccel.core.wire import jsonrpc
@@ -96,7 +101,15 @@ class Ranges:
             work = self._work(network, plan, span, client, ends)
             outcome = None if work is None else await work.done()
             if outcome is None:
-                return await self.way.carry(network, plan, client, ends)
+                whole = [Piece(span.first, span.last, open=span.last > span.settled)]
+                work = _Work(self, network, plan, span, whole, client, ends)
+                if work.too_long(plan, whole):
+                    outcome = await work.run(whole)
+                else:
+                    outcome = await self.way.carry(network, plan, client, ends)
+                    if outcome.kind not in SMALLER:
+                        return outcome
+                    outcome = await work.ask_for_less(plan, whole, outcome)
             if span.last <= span.settled or network.view.fork_epoch == fork_epoch or self.clock() >= ends:
                 return outcome
             plan = network.plan(plan.method, plan.asked)
@@ -115,8 +128,8 @@ class Ranges:
 class _Work:
     """One range that is being put together."""
 
-    __slots__ = ("_attempts", "_client", "_ends", "_gate", "_left", "_network", "_nodes", "_open", "_plan", "_ranges",
-                 "_settings", "_span", "_started", "pieces")  # fmt: skip
+    __slots__ = ("_attempts", "_client", "_ends", "_gate", "_left", "_most", "_network", "_nodes", "_open", "_plan",
+                 "_ranges", "_settings", "_span", "_started", "pieces")  # fmt: skip
 
     def __init__(
         self, ranges: Ranges, network: Network, plan: Plan, span: Range, cuts: list[Piece], client: bytes, ends: float
@@ -132,6 +145,8 @@ class _Work:
         # Planned now, so that the open piece is kept under the fork epoch in which the call began.
         self._open = self._planned(cuts[-1].first, cuts[-1].last) if cuts[-1].open else None
         self._left = self._settings.max_pieces
+        self._most: int | None = None
+        """The blocks that a node said to take at once, in answer to a run of this range."""
         self._gate = asyncio.Semaphore(self._settings.at_once)
         self._started = ranges.clock()
         self._nodes: dict[str, None] = {}
@@ -219,16 +234,19 @@ class _Work:
         limit = self._network.chain.ranges.get(self._span.way)
         wide = range_segments.widen(run, self._span, self._settings.segment, None if limit is None else limit.most)
         if wide != run:
-            outcome = await self._run(wide)
+            outcome = await self.run(wide)
             result = outcome.result
-            text = result and await in_turns(range_segments.within(result, run[0].first, run[-1].last))
+            within = result and range_segments.within(result, run[0].first, run[-1].last)
+            text = await in_turns(within) if within else None
             if text is not None:
                 return replace(outcome, result=text)
-        return await self._run(run)  # the wider run was refused, so no more is asked for than the client wants
+        return await self.run(run)  # the wider run was refused, so no more is asked for than the client wants
 
-    async def _run(self, run: Sequence[Piece]) -> Outcome:
+    async def run(self, run: Sequence[Piece]) -> Outcome:
         """The outcome of consecutive pieces from a node; calls that want the same run share one flight."""
         plan = self._planned(run[0].first, run[-1].last)
+        if (most := self.too_long(plan, run)) and (parts := self._parts(run, most)):
+            return await self._joined(plan, run, parts)
         if plan.flight_key is None:
             return await self._ask(plan, run)
         return await self._ranges.flights.fly(b"run:" + plan.flight_key, lambda: self._ask(plan, run))
@@ -236,7 +254,7 @@ class _Work:
     async def _ask(self, plan: Plan, run: Sequence[Piece]) -> Outcome:
         outcome = await self._carry(plan)
         if outcome.kind in SMALLER:
-            return await self._ask_for_less(plan, run, outcome)
+            return await self.ask_for_less(plan, run, outcome)
         if outcome.result is None:
             return outcome
         shares = await in_turns(range_segments.share(self._span.way, outcome.result, run))
@@ -250,22 +268,53 @@ class _Work:
             self._keep(plan, piece, text, outcome)
         return outcome
 
-    async def _ask_for_less(self, plan: Plan, run: Sequence[Piece], refusal: Outcome) -> Outcome:
-        """The outcome of two halves in place of a run that a node found too large; the refusal when the run cannot be
-        halved, or when there is no time or no piece left for it."""
-        parts = range_segments.halves(run, self._span)
-        self._left -= 2
-        late = self._ranges.clock() >= self._ends
-        if parts is None or self._left < 0 or late:
-            return refusal
-        outcomes = await asyncio.gather(*(self._run(part) for part in parts))
+    async def ask_for_less(self, plan: Plan, run: Sequence[Piece], refusal: Outcome) -> Outcome:
+        """The outcome of smaller runs in place of one that a node found too large; the refusal when the run cannot be
+        divided, or when there is no time or no piece left for it."""
+        said = error_parts(refusal.error or b"")[1] if refusal.kind is FailureKind.TOO_LARGE else ""
+        most = suggested_length(said, run[-1].last - run[0].first + 1)
+        if most is not None:
+            self._most = min(most, self._most or most)
+        parts = self._parts(run, most)
+        outcome = await self._joined(plan, run, parts) if parts else refusal
+        if most is None and outcome.result is not None and is_of_blocks(said):
+            self._learn(refusal.node, max(part[-1].last - part[0].first + 1 for part in parts))
+        return outcome
+
+    def _learn(self, id: str, length: int) -> None:
+        """Note that a node refused the double of a range that was answered: as long are later ones from the start."""
+        for node in self._network.pool.nodes:
+            if node.id == id:
+                node.takes_at_once(self._plan.method, length, self._ranges.clock())
+
+    def too_long(self, plan: Plan, run: Sequence[Piece]) -> int | None:
+        """The most blocks that a node takes at once, if the run has more, as far as is known."""
+        nodes, now, most = self._network.pool.nodes, self._ranges.clock(), self._most
+        if any(node.limits_ranges for node in nodes):
+            limits = [node.longest_range(plan, now) or inf for node in eligible(nodes, plan, now).nodes]
+            most = int(max(limits)) if limits and max(limits) < inf else most
+        return most if most is not None and run[-1].last - run[0].first >= most else None
+
+    def _parts(self, run: Sequence[Piece], most: int | None) -> list[Sequence[Piece]]:
+        """The smaller runs in place of a run; none when it cannot be divided, or when no time or no piece is left."""
+        parts = range_segments.smaller(run, self._span, most)
+        cost = sum(most is None or part[-1].last - part[0].first < most for part in parts)  # others are divided again
+        if cost > self._left or self._ranges.clock() >= self._ends:
+            return []
+        self._left -= cost
+        return parts
+
+    async def _joined(self, plan: Plan, run: Sequence[Piece], parts: Sequence[Sequence[Piece]]) -> Outcome:
+        """The outcome of a run from those of its parts."""
+        outcomes = await asyncio.gather(*(self.run(part) for part in parts))
         failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
         if failed is not None:
             return failed
         result = range_segments.merge(outcome.result or b"[]" for outcome in outcomes)
         head = min(outcome.node_head for outcome in outcomes)
         block, doubtful = min(outcome.block for outcome in outcomes), any(outcome.doubtful for outcome in outcomes)
-        joined = replace(outcomes[-1], result=result, node_head=head, block=block, doubtful=doubtful)
+        mixed = parts[-1][0].first > self._span.final + 1  # blocks that are not final, in several calls
+        joined = replace(outcomes[-1], result=result, node_head=head, block=block, doubtful=doubtful or mixed)
         if len(run) == 1:
             self._keep(plan, run[0], result, joined)
         return joined

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
+from msgspec.structs import replace
+
 from rpcaccel.core.dispatch.dispatch_policy import Settle
 from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.dispatch.outcome import Forwarded, Leg
@@ -14,6 +16,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
+from rpcaccel.core.replies.range_limit import stated_limit
 from rpcaccel.core.replies.result_check import judge_result
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.printable import printable
@@ -133,7 +136,7 @@ class Attempt:
             told, kind = reply, None
             try:
                 if isinstance(reply, Failure) or reply.result is None:
-                    kind = attempt._classify(reply)
+                    told, kind = attempt._classify(reply)
                 elif (kind := judge_result(attempt.plan.rule, reply.result)) is None:
                     attempt.ended, attempt.end = now, "answered"
                     elapsed, size = reply.elapsed, size + len(reply.result)
@@ -161,15 +164,17 @@ class Attempt:
                 except Exception as error:  # or the attempts behind this one would never be told
                     attempt._report(error)
 
-    def _classify(self, reply: Answer | Failure) -> FailureKind:
+    def _classify(self, reply: Answer | Failure) -> tuple[Answer | Failure, FailureKind]:
+        """The reply and its kind, which the words of the node decide if there are any."""
         if isinstance(reply, Failure):
-            return reply.kind
+            kind = self.pool.classify(0, reply.said, 200) if reply.said else FailureKind.UNKNOWN
+            return (reply, reply.kind) if kind is FailureKind.UNKNOWN else (replace(reply, kind=kind), kind)
         assert reply.error is not None
         code, message = error_parts(reply.error)
         kind = self.pool.classify(code, message, reply.http_status)
         if kind is FailureKind.UNKNOWN and self.pool.unclassed is not None:
             self.pool.unclassed(self.node.id, self.method, code, message, reply.http_status)
-        return kind
+        return reply, kind
 
     def _learn(self, reply: Answer | Failure, kind: FailureKind, now: float, content: Plan) -> None:
         """Book an attempt whose reply is not good. `content`: the call that the reply may be about."""
@@ -178,7 +183,9 @@ class Attempt:
             node.replied(now)
         verdict: Verdict = "ignore"
         if not self._is_no_fault(kind):
-            node.learn(kind, self.plan, now, retry_after=reply.retry_after, content=content)
+            stated = kind is FailureKind.TOO_LARGE and self.plan.range is not None and reply.error is not None
+            longest = stated_limit(error_parts(reply.error)[1]) if stated and reply.error else None
+            node.learn(kind, self.plan, now, retry_after=reply.retry_after, content=content, longest=longest)
             verdict = policy(kind).breaker
             if verdict == "failure":
                 pool.balancer.failed(node)

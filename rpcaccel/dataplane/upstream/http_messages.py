@@ -119,6 +119,8 @@ _TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _TITLE_WITHIN = 4096
 """Bytes of a page that are searched for a title: a search through a long page without one could take very long."""
 _GLIMPSE = 80
+_WORDS_WITHIN = 1_000
+"""Bytes of a body that is no JSON-RPC in which the node's words are looked for."""
 _STATUS_WORDS: dict[FailureKind, str] = {
     FailureKind.HTTP_STATUS: "the node failed",
     FailureKind.RATE_LIMITED: "the node limits our rate",
@@ -139,6 +141,17 @@ class Envelope(Struct, gc=False):
 _decode = msgspec.json.Decoder(Envelope).decode
 _decode_batch = msgspec.json.Decoder(list[Envelope]).decode
 _NOTHING = Envelope()
+
+
+class _Message(Struct, gc=False):
+    """What gateways write in place of JSON-RPC."""
+
+    message: object = None
+    error: object = None
+    detail: object = None
+
+
+_decode_message = msgspec.json.Decoder(_Message).decode
 _NO_ERROR = frozenset({b"", _NULL})
 
 
@@ -287,7 +300,20 @@ def _refused(kind: FailureKind, text: str, reply: HttpReply, answer: Answer | Fa
     error = answer.error
     said = glimpse(error) if error is not None else _what_it_is(reply.body)
     told = f"{text}: HTTP {reply.status}, {said}"
-    return Failure(kind, told, error=error, retry_after=retry_after(reply.headers))
+    words = _words(reply.body) if 400 <= reply.status < 500 and error is None else ""
+    return Failure(kind, told, error=error, said=words, retry_after=retry_after(reply.headers))
+
+
+def _words(body: bytes) -> str:
+    """The words of a body that is no JSON-RPC: its text, or the message in it; empty for a page."""
+    start = body[:_WORDS_WITHIN].strip(_SPACE)
+    if start.startswith(b"<"):
+        return ""
+    try:
+        told = _decode_message(start)
+    except (msgspec.DecodeError, RecursionError):
+        return start.decode("utf-8", "replace")
+    return next((one for one in (told.message, told.error, told.detail) if isinstance(one, str)), "")
 
 
 def _wrong_id(told: bytes, number: bytes) -> Failure:

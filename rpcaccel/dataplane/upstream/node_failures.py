@@ -107,7 +107,8 @@ class NodeFailures:
             answer = replace(answer, error=self._secrecy.error(answer.error))
         if isinstance(answer, Answer):
             return answer
-        return replace(answer, text=self._secrecy.text(answer.text), node=self._id)
+        hide = self._secrecy.text
+        return replace(answer, text=hide(answer.text), said=hide(answer.said), node=self._id)
 
 
 def not_upgraded(error: Exception, seconds: float) -> str:

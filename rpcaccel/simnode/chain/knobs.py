@@ -140,6 +140,10 @@ class Knobs:
     """The configurable limiter, calls a second (a real node's default is 1000); 0 for none."""
     logs_range: int = 0
     """Greatest difference of last and first block in getLogs, as providers set it; 0 for the chain's own."""
+    logs_refusal: str = "block range is too wide: at most {most} blocks"
+    """What a longer range gets, with `{most}` for the greatest difference and `{asked}` for the one asked for."""
+    logs_code: int = -32005
+    """The code of that refusal."""
     logs_results: int = 0
     """Most logs in one answer; 0 for any number."""
     gzip: bool = True

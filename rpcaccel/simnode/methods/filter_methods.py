@@ -55,7 +55,8 @@ def find_logs(asked: MethodCall, criteria: dict[str, Any]) -> list[dict[str, Any
         raise RpcError(-32000, "invalid block range params")
     knobs = asked.local.knobs
     if knobs.logs_range and last - first > knobs.logs_range:
-        raise RpcError(-32005, f"block range is too wide: at most {knobs.logs_range} blocks")
+        said = knobs.logs_refusal.replace("{most}", str(knobs.logs_range)).replace("{asked}", str(last - first))
+        raise RpcError(knobs.logs_code, said)
     found = lookup.logs(asked, first, min(last, asked.head), criteria, asked.version)
     if knobs.logs_results and len(found) > knobs.logs_results:
         raise RpcError(-32005, f"query returned more than {knobs.logs_results} results")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks import pages
 from benchmarks.storms import CASES, OTHERS, Hail, Row, Weather, measure, report
 from rpcaccel.bench.report import report as bench_report
@@ -21,7 +23,7 @@ def test_a_quantile_is_of_the_calls_that_were_due_in_the_time() -> None:
 
 
 def test_every_case_of_the_suite_has_its_line() -> None:
-    assert len({*CASES, *OTHERS}) == 13
+    assert len({*CASES, *OTHERS}) == 15
 
 
 def test_the_table_goes_into_its_section_of_the_page(tmp_path: Path) -> None:
@@ -39,3 +41,9 @@ async def test_a_killed_node_fails_no_call() -> None:
     assert (row.calls, row.failed) == (60, 0)
     assert row.healthy is not None
     assert row.found is not None or row.after is None
+
+
+@pytest.mark.parametrize("case", ["wide logs get -32005 from one", "all three refuse ranges"])
+async def test_wide_calls_for_logs_fail_no_call_of_others(case: str) -> None:
+    row = await measure(case, Weather(100, 50.0))
+    assert (row.calls, row.failed) == (100, 0)

@@ -19,7 +19,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.error_rules import classify
-from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.pool import NodePool
 from tests.support.dataplane.fake_client import FakeClient
 from tests.support.dataplane.scripted_nodes import forward
@@ -47,10 +47,10 @@ SHAPES = ["{}", 'invalid argument 0: "{}"', "invalid address: {}", "the method {
 class Refusing(FakeClient):
     """A node that refuses calls whose params begin with a number, in the words of the test, and answers the others."""
 
-    def __init__(self, refusal: Answer) -> None:
+    def __init__(self, refusal: Answer | Failure) -> None:
         self.refusal, self.asked = refusal, 0
 
-    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer:
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
         self.asked += 1
         if params[1:2].isdigit():
             return self.refusal
@@ -60,7 +60,7 @@ class Refusing(FakeClient):
 class Crowd:
     """Nodes of one chain, a caller that provokes an error, and others."""
 
-    def __init__(self, chain: chains.Chain, refusal: Answer, nodes: int = 1) -> None:
+    def __init__(self, chain: chains.Chain, refusal: Answer | Failure, nodes: int = 1) -> None:
         self.chain = chain
         self.upstreams = [Refusing(refusal) for _ in range(nodes)]
         self.nodes = [Node(f"n{number}") for number in range(nodes)]
@@ -119,7 +119,6 @@ async def others_go_on(chain: chains.Chain, error: Answer, runs: Sequence[tuple[
         for _ in crowd.nodes:
             assert await crowd.ask(method)
         assert [node.breaker.in_row for node in crowd.nodes] == [0, 0]
-        assert [node.limit.value for node in crowd.nodes] == [node.limit.most for node in crowd.nodes]
 
 
 @given(
@@ -214,4 +213,16 @@ async def test_an_archive_refusal_by_status_teaches_the_bound_and_takes_no_new_b
     assert (said.failure.kind, said.failure.error) == (FailureKind.PRUNED, crowd.upstreams[0].refusal.error)
     assert said.answer is not None, "the client gets the node's own words"
     assert node.pruned_below == 8
+    assert crowd.against("eth_getBalance") == set()
+
+
+@instantly
+async def test_the_words_of_a_gateway_come_before_its_status() -> None:
+    words = "Block is not available on the free plan, upgrade at x.test"
+    crowd = Crowd(CHAINS[1], Failure(FailureKind.RATE_LIMITED, f"HTTP 402, {words}", said=words))
+    old = msgspec.structs.replace(crowd.plan("eth_getBalance", b"[1]"), block=7, first_block=None)
+    said = await forward(old, crowd.pool, deadline=1e9)
+    assert said.failure is not None
+    assert (said.failure.kind, crowd.nodes[0].pruned_below) == (FailureKind.PRUNED, 8)
+    assert words in said.failure.text
     assert crowd.against("eth_getBalance") == set()

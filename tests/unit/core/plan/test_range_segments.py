@@ -112,27 +112,51 @@ def test_the_edges_of_a_long_range_are_fetched_whole() -> None:
 
 
 def test_what_is_too_large_is_halved_down_to_one_block() -> None:
-    assert range_segments.halves([Piece(0, 127), Piece(128, 255)], ends(999)) == ([Piece(0, 127)], [Piece(128, 255)])
-    assert range_segments.halves([Piece(0, 127)], ends(999)) == ([Piece(0, 63)], [Piece(64, 127)])
-    assert range_segments.halves([Piece(5, 5)], ends(999)) is None
+    assert range_segments.smaller([Piece(0, 127), Piece(128, 255)], ends(999), None) == [
+        [Piece(0, 127)],
+        [Piece(128, 255)],
+    ]
+    assert range_segments.smaller([Piece(0, 127)], ends(999), None) == [[Piece(0, 63)], [Piece(64, 127)]]
+    assert range_segments.smaller([Piece(5, 5)], ends(999), None) == []
 
 
-def test_an_open_piece_is_divided_where_another_branch_cannot_reach() -> None:
-    final, rest = range_segments.halves([Piece(256, 700, open=True)], ends(250, 300)) or ((), ())
+def test_an_open_piece_is_divided_first_where_another_branch_cannot_reach() -> None:
+    final, rest = range_segments.smaller([Piece(256, 700, open=True)], ends(250, 300), 100)
     assert (final, rest) == ([Piece(256, 300, open=True)], [Piece(301, 700, open=True)])
-    assert range_segments.halves(final, ends(250, 300)) == ([Piece(256, 278, open=True)], [Piece(279, 300, open=True)])
-    assert range_segments.halves([Piece(256, 300, open=True)], ends(280, 300)) == (
-        [Piece(256, 278)],
-        [Piece(279, 300, open=True)],
-    )
+    assert range_segments.smaller(final, ends(250, 300), None) == [
+        [Piece(256, 277, open=True)],
+        [Piece(278, 300, open=True)],
+    ]
+    assert range_segments.smaller([Piece(256, 300, open=True)], ends(280, 300), 23) == [
+        [Piece(256, 277)],
+        [Piece(278, 300, open=True)],
+    ]
+    assert range_segments.smaller(rest, ends(250, 300), 200) == [
+        [Piece(301, 500, open=True)],
+        [Piece(501, 700, open=True)],
+    ]
 
 
-def test_what_is_not_final_is_not_divided() -> None:
-    assert range_segments.halves([Piece(256, 700, open=True)], ends(300)) == (
-        [Piece(256, 300)],
-        [Piece(301, 700, open=True)],
+@given(
+    st.integers(1, 300),
+    st.integers(0, 999),
+    st.integers(1, 999),
+    st.integers(-1, 2000),
+    st.none() | st.integers(0, 999),
+)
+def test_a_smaller_run_loses_no_block_and_is_as_long_as_pieces_allow(
+    step: int, first: int, length: int, final: int, most: int | None
+) -> None:
+    asked = replace(span(first, first + length - 1, min(final, 1500)), final=final)
+    pieces = range_segments.cut(asked, step)
+    runs = range_segments.smaller(pieces, asked, most)
+    assert [block for run in runs for piece in run for block in range(piece.first, piece.last + 1)] == (
+        list(range(first, first + length)) if length > 1 else []
     )
-    assert range_segments.halves([Piece(301, 700, open=True)], ends(300)) is None
+    assert all(len(run) for run in runs)
+    assert len(runs) != 1
+    if most and len(pieces) > 1 and most < length:
+        assert all(len(run) == 1 or run[-1].last - run[0].first < most for run in runs)
 
 
 def test_the_blocks_of_a_run_are_shared_out_and_joined_byte_for_byte() -> None:

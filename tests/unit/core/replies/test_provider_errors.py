@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rpcaccel import chains
@@ -229,6 +231,9 @@ def test_words_nobody_has_sent_yet_are_read_by_their_meaning_whatever_the_code(k
     for code in (35, 1, 0, -32000, -32005, -32016, -32603):
         assert classify(ETHEREUM, code, text).kind is kind
         assert classify(ETHEREUM, code, text.upper()).kind is kind
+        if re.fullmatch(r"[a-z ]+", text):
+            assert classify(ETHEREUM, code, text.replace(" ", "_").upper()).kind is kind
+            assert classify(ETHEREUM, code, text.title().replace(" ", "")).kind is kind
 
 
 @pytest.mark.parametrize("kind", [FailureKind.TOO_LARGE, FailureKind.REJECTED, FailureKind.PRUNED])

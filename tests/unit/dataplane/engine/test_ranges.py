@@ -298,6 +298,50 @@ async def test_what_a_node_finds_too_large_is_asked_for_in_smaller_pieces(limit:
         assert asked(nodes) == []
 
 
+WORDS = [
+    # code, text, is the length learnt?
+    (-32602, "range {asked} exceeds limit of {most}", True),
+    (-32600, "You can make eth_getLogs requests with up to a {most} block range. Based on your parameters, "
+     "this block range should work: [0x0, 0x40]", True),
+    (-32005, "Requested range exceeds maximum RPC range limit", True),
+    (35, "ranges over {most} blocks are not supported on freetier", True),
+    (-32000, "query block range exceeds server limit, narrow your filter: {most}", True),
+    (1, "no more than {most} blocks at once", True),
+    (-32005, "Too many logs requested. Max logs per response is 20000.", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("final", [None, 20])
+@pytest.mark.parametrize(("code", "text", "learnt"), WORDS)
+async def test_a_range_that_a_provider_finds_too_large_is_divided_in_whatever_words(
+    code: int, text: str, *, learnt: bool, final: int | None
+) -> None:
+    limit = {"logs_range": 70, "logs_code": code, "logs_refusal": text}
+    async with (
+        ethereum_nodes(1, head=800, **limit) as nodes,
+        proxying(nodes, net={"chain": "ethereum"}, final=final) as proxy,
+    ):
+        assert len((await same(proxy, LOGS, window(7, 398))).result) > 5
+        refused = [last - first for first, last in asked(nodes) if last - first > 70]
+        assert refused
+        assert len((await same(proxy, LOGS, window(409, 790))).result) > 5
+        again = [last - first for first, last in asked(nodes) if last - first > 70]
+        assert again == [] if learnt else again
+        assert "{most}" not in text or len(refused) <= 2, "the edge of a range, widened, may be refused as well"
+
+
+async def test_a_node_that_takes_long_ranges_gets_them_whole_beside_one_that_does_not() -> None:
+    async with ethereum_nodes(2, head=800) as nodes:
+        nodes[0].knobs.logs_range = 50
+        async with proxying(nodes, net={"chain": "ethereum"}) as proxy:
+            for first in (0, 256, 512):
+                await same(proxy, LOGS, window(first, first + 255))
+            nodes[0].counts.reset()
+            nodes[1].counts.reset()
+            await same(proxy, LOGS, window(3, 250, address="0x" + "11" * 20))
+            assert len(asked(nodes)) == 1
+
+
 async def test_a_refusal_is_passed_on_when_pieces_would_be_too_many() -> None:
     net = {"chain": "ethereum", "ranges": {"max_pieces": 4}}
     async with ethereum_nodes(1, head=300, logs_range=2) as nodes, proxying(nodes, net=net) as proxy:

@@ -161,6 +161,24 @@ def test_a_json_rpc_error_counts_whatever_the_status(status: int) -> None:
     assert (got.error, got.http_status, got.retry_after) == (b'{"code":-32000,"message":"x"}', status, 3.0)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"Block is not available on the free plan\n", "Block is not available on the free plan"),
+        (b'{"error":"archive access denied"}', "archive access denied"),
+        (b'{"message":"Too many logs", "request_id":7}', "Too many logs"),
+        (b'{"code":7,"detail":"old state"}', "old state"),
+        (b"<html><title>archive</title></html>", ""),
+        (b"[1]", "[1]"),
+        (b"{}", ""),
+        (b"", ""),
+    ],
+)
+def test_the_words_of_a_gateway_are_kept_to_be_read(body: bytes, said: str) -> None:
+    assert failure(body, 402).said == said
+    assert not failure(body, 502).said, "a gateway that fails speaks of itself"
+
+
 def test_a_result_under_a_bad_status_is_not_believed() -> None:
     assert failure(b'{"id":1,"result":5}', 500).kind is FailureKind.HTTP_STATUS
 
