@@ -34,6 +34,8 @@ from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
 
 CHECK_EVERY = 60.0
 """Seconds after which a node is asked for its identity again."""
+TAGS_EVERY = 1.0
+"""Seconds after which a node is asked again which blocks are final and safe: quick chains are looked at more often."""
 TELL_EVERY = 1.0
 """Seconds after which the heads are published again though only latencies and times have changed."""
 FIRST_WITHIN = 0.3
@@ -175,7 +177,7 @@ class Prober:
         asker = self._connect(settings)
         try:
             look, claims = await asyncio.gather(
-                self._questions.look(asker, again=None, hashes=False, final=False), self._questions.claims(asker)
+                self._questions.look(asker, again=None, hashes=False, tags=False), self._questions.claims(asker)
             )
         finally:
             await asker.close()
@@ -195,6 +197,7 @@ class Prober:
             network=self.network,
             served=served,
             finalized=self._book.finalized,
+            safe=self._book.safe,
             epoch=reached_by_half((claims.epoch, weight) for claims, weight in right if claims.epoch is not None),
             block_time=self._pace.told,
             eth_chain_id=self._wanted().eth_chain_id,
@@ -277,10 +280,11 @@ class Prober:
             older = probed.leapt_from if probed.leapt_from >= 0 else probed.told
             again = older if deep and older >= 0 else None
             question = self._book.in_question(probed.settings.id) if deep else None
-            looking = self._questions.look(
-                probed.asker, again=again, hashes=deep, final=self._finality == "tag", question=question
-            )
-            if probed.due(asked_at, CHECK_EVERY):
+            check = probed.due(asked_at, CHECK_EVERY)
+            tags = self._finality == "tag" and (check or probed.early or asked_at - probed.tags_at >= TAGS_EVERY)
+            probed.tags_at = asked_at if tags else probed.tags_at
+            looking = self._questions.look(probed.asker, again=again, hashes=deep, tags=tags, question=question)
+            if check:
                 look, claims = await asyncio.gather(looking, self._questions.claims(probed.asker))
             else:
                 look, claims = await looking, None

@@ -79,17 +79,16 @@ class Questions:
         self._timeout = timeout
 
     async def look(
-        self, asker: Asker, *, again: int | None, hashes: bool, final: bool, question: int | None = None
+        self, asker: Asker, *, again: int | None, hashes: bool, tags: bool, question: int | None = None
     ) -> Look | Unseen:
         """Probe the head of a node. `again` and `question` are numbers of older blocks whose hashes are wanted;
-        `hashes` and `final` tell whether hashes and the final block matter on this chain."""
+        `hashes` and `tags` tell whether to ask for hashes, and for the final and the safe block."""
         probes = [self._identity.head]
         block = self._identity.block if hashes else None
         if block is not None:
             probes = [_at(block, _LATEST), _NOTHING if question is None else _at(block, f'"{question:#x}"')]
-        if final and self._identity.final is not None:
-            probes.append(self._identity.final)
-        replies = await asyncio.gather(*(self._ask(asker, probe) for probe in probes))
+        tagged = [(tags and probe) or _NOTHING for probe in (self._identity.final, self._identity.safe)]
+        replies = await asyncio.gather(*(self._ask(asker, probe) for probe in (*probes, *tagged)))
         first = replies[0]
         if not isinstance(first, Answer):
             return Unseen(first.text, first.kind in BARRING)
@@ -98,9 +97,9 @@ class Questions:
         sighting = _sighting(first, self._identity.head.at) if block is None else _block_sighting(first)
         if sighting is None:
             return Unseen("what it tells as its head is no block number")
-        told = number_at(_result(replies[-1]), self._identity.final.at) if final and self._identity.final else None
-        final_hash = None if told is None else _hash(replies[-1])
-        seen = Sighting(sighting.number, sighting.hash, sighting.parent, told, final_hash)
+        told, safe = (number_at(_result(reply), probe.at) for reply, probe in zip(replies[-2:], tagged, strict=True))
+        final_hash = None if told is None else _hash(replies[-2])
+        seen = Sighting(sighting.number, sighting.hash, sighting.parent, told, final_hash, safe)
         if block is None:
             return Look(seen, first.elapsed)
         # What the newest block shows need not be asked for: mostly, the head before is the same block or its parent.
@@ -183,7 +182,7 @@ def _result(reply: Answer | Failure) -> bytes:
 
 def _sighting(answer: Answer, path: str) -> Sighting | None:
     number = number_at(_result(answer), path)
-    return None if number is None or number < 0 else Sighting(number)
+    return None if number is None else Sighting(number)
 
 
 def _block(reply: Answer | Failure) -> ProbedBlock | None:
@@ -196,7 +195,7 @@ def _block(reply: Answer | Failure) -> ProbedBlock | None:
 def _block_sighting(answer: Answer) -> Sighting | None:
     block = _block(answer)
     number = None if block is None else number_at(msgspec.json.encode(block.number), ".")
-    if block is None or number is None or number < 0:
+    if block is None or number is None:
         return None
     return Sighting(number, block.hash.lower(), block.parent_hash.lower())
 

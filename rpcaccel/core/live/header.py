@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from rpcaccel.core.live.block import LiveBlock
+from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -57,11 +58,9 @@ def _members(text: bytes, what: str) -> dict[str, Raw]:
 
 
 def _number(members: dict[str, Raw]) -> int:
-    try:
-        said = msgspec.json.decode(members["number"], type=str | int)
-        number = said if isinstance(said, int) else int(said, 16)
-    except (KeyError, ValueError, *UNREADABLE) as error:
-        raise NotABlock("the block: expected a number") from error
+    number = number_at(bytes(members.get("number", b"")), ".")
+    if number is None:
+        raise NotABlock("the block: expected a number")
     return number
 
 

@@ -74,7 +74,9 @@ class Node:
             return facts[method]
         if params[0] in {"0x0", "0x1"}:
             return {"hash": self._begins(params)}
-        number = {"latest": self.head, "finalized": self.head - 64}.get(params[0]) or int(params[0], 16)
+        number = {"latest": self.head, "finalized": self.head - 64, "safe": self.head - 32}.get(params[0]) or int(
+            params[0], 16
+        )
         branch = self.branch if number > 90 else "a"
         return {"number": hex(number), "hash": f"{branch}{number}", "parentHash": f"{branch}{number - 1}"}
 
@@ -660,7 +662,8 @@ async def test_a_reorganisation_moves_the_fork_epoch(world: World) -> None:
     for node in world.nodes.values():
         node.chain_id = 1
     await world.start("ethereum")
-    assert (world.heads.served.final, world.heads.finalized, world.heads.served.fork_epoch) == (36, 36, 0)
+    assert (world.heads.served.final, world.heads.finalized, world.heads.safe) == (36, 36, 68)
+    assert world.heads.served.fork_epoch == 0
     for node in world.nodes.values():
         node.head, node.branch = 103, "b"
     await world.wait(7)
