@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from rpcaccel.chains import Identity, Probe
+from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.identity import Claims
 from rpcaccel.core.replies.answer import Answer, error_parts
@@ -20,7 +21,11 @@ from rpcaccel.core.replies.failure import BARRING, Failure, policy
 from rpcaccel.core.wire.json_params import number_at, value_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
+_CONNECTIONS = 4
+_LARGEST = 16 << 20
+"""Bytes of an answer to a probe: the longest asked for is a block with the hashes of its transactions."""
 _LATEST = '"latest"'
 _BLOCK_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _NOTHING = Probe("")
@@ -41,6 +46,13 @@ class Asker(Protocol):
     async def close(self) -> None:
         """Close its sockets."""
         ...
+
+
+def connect(settings: NodeSettings) -> Asker:
+    """The session for the probes of a node."""
+    return HttpNodeClient(
+        settings.model_copy(update={"max_connections": _CONNECTIONS, "warm": 0, "max_answer": _LARGEST})
+    )
 
 
 class ProbedBlock(Struct, rename="camel"):

@@ -237,6 +237,11 @@ class HeadBook:
         return None if head < 0 or self._head < 0 else max(0, self._head - head)
 
     @property
+    def turns(self) -> int:
+        """How often a node has left its branch."""
+        return self._turns
+
+    @property
     def finalized(self) -> int:
         """The block that the `finalized` tag names; -1 when the chain has no such tag or no node tells it."""
         return self._finalized
