@@ -40,6 +40,8 @@ class Identity(Struct, frozen=True, forbid_unknown_fields=True):
     """The hash of block 1, which separates a chain from one that was begun anew with the same block 0."""
     final: Probe | None = None
     """The number of the newest final block, for chains whose finality is a tag."""
+    safe: Probe | None = None
+    """The number of the block that the tag `safe` names on such a chain."""
     block: Probe | None = None
     """A block with `number`, `hash` and `parentHash`, for chains that can reorganise. `{block}` in the params is
     replaced by a tag or a hex number with its quotes."""

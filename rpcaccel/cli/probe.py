@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from rpcaccel.core.heads.identity import judge as judge_claims
 from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import Failure
+from rpcaccel.core.wire.json_params import as_number
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -28,7 +28,6 @@ from rpcaccel.dataplane.upstream.node_socket import NodeSocket
 FAR_BEHIND = 20
 """Blocks that a node may be behind the best head of its network before it counts as wrong."""
 RIGHT = "right"
-_MAX_DIGITS = 40
 _LONGEST_TEXT = 48
 _LONGEST_TROUBLE = 120
 
@@ -242,9 +241,6 @@ def _plain(text: object, longest: int = _LONGEST_TEXT) -> str:
 
 def number(said: object) -> int:
     """A block number or chain id, as Harmony (bare) or EVM nodes (hex) write it. Raises ProbeError."""
-    if isinstance(said, int) and not isinstance(said, bool):
-        return said
-    if isinstance(said, str) and len(said) < _MAX_DIGITS:
-        with contextlib.suppress(ValueError):
-            return int(said, 16)
-    raise ProbeError("answered with something that is not a number")
+    if (found := as_number(said)) is None:
+        raise ProbeError("answered with something that is not a number")
+    return found

@@ -343,8 +343,8 @@ class NetworkSettings(ResilientNetwork):
         default=None,
         gt=0,
         le=86400,
-        description="The time between blocks. If unset, it is the chain's own, or less where blocks are seen to "
-        "come quicker.",
+        description="The time between blocks: nodes are asked for their heads every half of it. If unset, it is "
+        "measured. Calls wait by it, or by less where blocks come quicker.",
         examples=["2s"],
     )
     websockets: Literal["auto", "named", "off"] = Field(

@@ -256,6 +256,6 @@ def read_header(result: bytes) -> PushedHead | None:
         return None
     number = number_at(msgspec.json.encode(header.number), ".")
     own, parent = block_hash(header.hash), block_hash(header.parent_hash)
-    if number is None or number < 0 or own is None or parent is None:
+    if number is None or own is None or parent is None:
         return None
     return PushedHead(Sighting(number, own, parent), result)

@@ -33,6 +33,8 @@ class ProbeState:
         """When the node last pushed a block that was news."""
         self.claims: Claims | None = None
         self.checked_at = 0.0
+        self.tags_at = -inf
+        """When the node was last asked which blocks are final and safe."""
         self.early = False
         """Whether the identity was claimed while block 1 of the node was not known to be final: the node is asked again
         once it is."""

@@ -19,7 +19,7 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.resilience import ahead_of
 from rpcaccel.controlplane.nodes.head_stream import HeadSocket, HeadStream, PushedHead, StreamHooks, strange
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
-from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen
+from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen, connect
 from rpcaccel.controlplane.nodes.prover import Prover
 from rpcaccel.controlplane.nodes.proving import Proving, Purse
 from rpcaccel.core.heads.block_time import HEADERS_APART, SLOWEST, BlockPace
@@ -29,11 +29,13 @@ from rpcaccel.core.heads.node_trial import NodeTrial, tried
 from rpcaccel.core.heads.probe_schedule import ProbeSchedule
 from rpcaccel.core.heads.served_head import HeadBook, NetworkHeads, NodeHead, reached_by_half
 from rpcaccel.core.messages import Announced
-from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
 
 CHECK_EVERY = 60.0
 """Seconds after which a node is asked for its identity again."""
+TAGS_EVERY = 1.0
+"""Seconds after which a node is asked again which blocks are final and safe, or half a block: heads are asked for more
+often."""
 TELL_EVERY = 1.0
 """Seconds after which the heads are published again though only latencies and times have changed."""
 FIRST_WITHIN = 0.3
@@ -41,9 +43,6 @@ FIRST_WITHIN = 0.3
 QUICKEST = 0.1
 """Seconds between two probes of a node at the least, where the settings name the block time."""
 _PATIENCE = 5.0
-_CONNECTIONS = 4
-_LARGEST = 16 << 20
-"""Bytes of an answer to a probe: the longest asked for is a block with the hashes of its transactions."""
 _TOLD = 128
 """Blocks that were announced to the workers and are remembered: each is announced once."""
 _STREAMS = 32
@@ -52,12 +51,6 @@ _ALL_GONE = 1.0
 """Seconds between two probes of each node at the most while none answers: every call waits for the first that does."""
 _GONE_AFTER = 2
 """Failed probes in a row after which a node's last head no longer counts."""
-
-
-def _connect(settings: NodeSettings) -> HttpNodeClient:
-    return HttpNodeClient(
-        settings.model_copy(update={"max_connections": _CONNECTIONS, "warm": 0, "max_answer": _LARGEST})
-    )
 
 
 class Prober:
@@ -72,7 +65,7 @@ class Prober:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
-        connect: Callable[[NodeSettings], Asker] = _connect,
+        connect: Callable[[NodeSettings], Asker] = connect,
         announce: Callable[[Announced], None] = lambda _announced: None,
         open_socket: Callable[[NodeSettings, str], HeadSocket] = NodeSocket,
         fork_epoch: int = 0,
@@ -175,7 +168,7 @@ class Prober:
         asker = self._connect(settings)
         try:
             look, claims = await asyncio.gather(
-                self._questions.look(asker, again=None, hashes=False, final=False), self._questions.claims(asker)
+                self._questions.look(asker, again=None, hashes=False, tags=False), self._questions.claims(asker)
             )
         finally:
             await asker.close()
@@ -195,6 +188,7 @@ class Prober:
             network=self.network,
             served=served,
             finalized=self._book.finalized,
+            safe=self._book.safe,
             epoch=reached_by_half((claims.epoch, weight) for claims, weight in right if claims.epoch is not None),
             block_time=self._pace.told,
             eth_chain_id=self._wanted().eth_chain_id,
@@ -214,7 +208,8 @@ class Prober:
     # -- nodes come and go ---------------------------------------------------------------------------------------
 
     def _join(self, settings: NodeSettings, *, again: bool) -> None:
-        schedule = ProbeSchedule(self._pace, self._clock(), skew=self._rng.uniform(0.9, 1.1))
+        skew, replaced = self._rng.uniform(0.9, 1.1), self._finality != "instant"
+        schedule = ProbeSchedule(self._pace, self._clock(), skew=skew, replaced=replaced)
         probed = self._nodes[settings.id] = ProbeState(settings, self._connect(settings), schedule)
         self._proving.joined(settings.id, again=again)
         if self._running:
@@ -277,10 +272,11 @@ class Prober:
             older = probed.leapt_from if probed.leapt_from >= 0 else probed.told
             again = older if deep and older >= 0 else None
             question = self._book.in_question(probed.settings.id) if deep else None
-            looking = self._questions.look(
-                probed.asker, again=again, hashes=deep, final=self._finality == "tag", question=question
-            )
-            if probed.due(asked_at, CHECK_EVERY):
+            check, every = probed.due(asked_at, CHECK_EVERY), max(TAGS_EVERY, self._pace.period / 2)
+            tags = self._finality == "tag" and (check or probed.early or asked_at - probed.tags_at >= every)
+            probed.tags_at = asked_at if tags else probed.tags_at
+            looking = self._questions.look(probed.asker, again=again, hashes=deep, tags=tags, question=question)
+            if check:
                 look, claims = await asyncio.gather(looking, self._questions.claims(probed.asker))
             else:
                 look, claims = await looking, None
@@ -313,7 +309,7 @@ class Prober:
         return self._book.is_final(1, look.sighting) if isinstance(look, Look) else None
 
     def _see(self, probed: ProbeState, look: Look, *hashes: tuple[int | None, str | None], asked_at: float) -> None:
-        now, node_id, seen = self._clock(), probed.settings.id, look.sighting
+        now, node_id, seen, turns = self._clock(), probed.settings.id, look.sighting, self._book.turns
         if probed.pushed_at <= asked_at or seen.number > probed.told:  # else a push has overtaken the answer
             for number, block_hash in hashes:
                 if number is not None and block_hash is not None:
@@ -325,15 +321,15 @@ class Prober:
             probed.see(probed.told, look.latency, now)
         self._proving.seen(probed)
         probed.schedule.looked(seen.number, asked_at)
-        self._spread(probed, seen.number)
+        self._spread(probed, seen.number, turned=self._book.turns != turns)
         if probed.stream is not None:
             probed.stream.compare(seen.number, now, self._pace.period)
 
-    def _spread(self, probed: ProbeState, number: int, *, pushed: bool = False) -> None:
-        """Look at the other nodes as soon as one has a new block."""
+    def _spread(self, probed: ProbeState, number: int, *, pushed: bool = False, turned: bool) -> None:
+        """Look at the other nodes as soon as one has a new block, or has left its branch."""
         now = self._clock()
         for other in self._nodes.values() if probed.counts else ():
-            if other is not probed and other.schedule.heard(number, now, pushed=pushed):
+            if other is not probed and other.schedule.heard(number, now, pushed=pushed, turned=turned):
                 other.wake()
 
     # -- heads that nodes push -----------------------------------------------------------------------------------
@@ -380,7 +376,7 @@ class Prober:
                 del self._announced[next(iter(self._announced))]
             self._announce(Announced(self.network, seen.number, seen.hash, head.header))
         now = self._clock()
-        before = self._book.head_of(node_id)
+        before, turns = self._book.head_of(node_id), self._book.turns
         understood = self._book.announced(node_id, seen, now)
         if self._book.head_of(node_id) != before:
             probed.push(seen.number, now)
@@ -388,7 +384,7 @@ class Prober:
                 probed.leapt_from = before
         probed.schedule.pushed(seen.number, now, understood=understood)
         probed.wake()
-        self._spread(probed, seen.number, pushed=True)
+        self._spread(probed, seen.number, pushed=True, turned=self._book.turns != turns)
         self._tell()
 
     def _turned(self, probed: ProbeState) -> None:

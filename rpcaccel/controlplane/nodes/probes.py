@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from rpcaccel.chains import Identity, Probe
+from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.identity import Claims
 from rpcaccel.core.replies.answer import Answer, error_parts
@@ -20,7 +21,11 @@ from rpcaccel.core.replies.failure import BARRING, Failure, FailureKind, kind_of
 from rpcaccel.core.wire.json_params import number_at, value_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
+_CONNECTIONS = 4
+_LARGEST = 16 << 20
+"""Bytes of an answer to a probe: the longest asked for is a block with the hashes of its transactions."""
 _LATEST = '"latest"'
 _BLOCK_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _NOTHING = Probe("")
@@ -41,6 +46,13 @@ class Asker(Protocol):
     async def close(self) -> None:
         """Close its sockets."""
         ...
+
+
+def connect(settings: NodeSettings) -> Asker:
+    """The session for the probes of a node."""
+    return HttpNodeClient(
+        settings.model_copy(update={"max_connections": _CONNECTIONS, "warm": 0, "max_answer": _LARGEST})
+    )
 
 
 class ProbedBlock(Struct, rename="camel"):
@@ -83,17 +95,16 @@ class Questions:
         self._timeout = timeout
 
     async def look(
-        self, asker: Asker, *, again: int | None, hashes: bool, final: bool, question: int | None = None
+        self, asker: Asker, *, again: int | None, hashes: bool, tags: bool, question: int | None = None
     ) -> Look | Unseen:
         """Probe the head of a node. `again` and `question` are numbers of older blocks whose hashes are wanted;
-        `hashes` and `final` tell whether hashes and the final block matter on this chain."""
+        `hashes` and `tags` tell whether to ask for hashes, and for the final and the safe block."""
         probes = [self._identity.head]
         block = self._identity.block if hashes else None
         if block is not None:
             probes = [_at(block, _LATEST), _NOTHING if question is None else _at(block, f'"{question:#x}"')]
-        if final and self._identity.final is not None:
-            probes.append(self._identity.final)
-        replies = await asyncio.gather(*(self._ask(asker, probe) for probe in probes))
+        tagged = [(tags and probe) or _NOTHING for probe in (self._identity.final, self._identity.safe)]
+        replies = await asyncio.gather(*(self._ask(asker, probe) for probe in (*probes, *tagged)))
         first = replies[0]
         if not isinstance(first, Answer):
             return Unseen(first.text, first.kind in BARRING)
@@ -102,9 +113,9 @@ class Questions:
         sighting = _sighting(first, self._identity.head.at) if block is None else _block_sighting(first)
         if sighting is None:
             return Unseen("what it tells as its head is no block number")
-        told = number_at(_result(replies[-1]), self._identity.final.at) if final and self._identity.final else None
-        final_hash = None if told is None else _hash(replies[-1])
-        seen = Sighting(sighting.number, sighting.hash, sighting.parent, told, final_hash)
+        told, safe = (number_at(_result(reply), probe.at) for reply, probe in zip(replies[-2:], tagged, strict=True))
+        final_hash = None if told is None else _hash(replies[-2])
+        seen = Sighting(sighting.number, sighting.hash, sighting.parent, told, final_hash, safe)
         if block is None:
             return Look(seen, first.elapsed)
         # What the newest block shows need not be asked for: mostly, the head before is the same block or its parent.
@@ -189,7 +200,7 @@ def _result(reply: Answer | Failure) -> bytes:
 
 def _sighting(answer: Answer, path: str) -> Sighting | None:
     number = number_at(_result(answer), path)
-    return None if number is None or number < 0 else Sighting(number)
+    return None if number is None else Sighting(number)
 
 
 def _block(reply: Answer | Failure) -> ProbedBlock | None:
@@ -202,7 +213,7 @@ def _block(reply: Answer | Failure) -> ProbedBlock | None:
 def _block_sighting(answer: Answer) -> Sighting | None:
     block = _block(answer)
     number = None if block is None else number_at(msgspec.json.encode(block.number), ".")
-    if block is None or number is None or number < 0:
+    if block is None or number is None:
         return None
     return Sighting(number, block.hash.lower(), block.parent_hash.lower())
 

@@ -33,6 +33,8 @@ _USUAL = 4.0
 node caught up."""
 _ALIKE = 0.15
 """Share of the expected period by which the period may differ from it and still be told as the same."""
+_SLOWER = 1.5
+"""Multiple of the expected period up to which headers are believed: slots without a block are usual."""
 _SHORTEST = 0.001
 """Seconds of the shortest period."""
 
@@ -98,9 +100,12 @@ class BlockPace:
         return min(self.calm, max(least, _TIRING * (now - self._at)))
 
     def state(self, blocks: int, seconds: float) -> None:
-        """Take the difference of two headers in blocks and in seconds. A chain that stood between them, or a false
-        timestamp, makes the period no longer than expected; equal timestamps say nothing."""
-        if blocks >= _FEWEST_APART and seconds > 0 and self._stated is None:
+        """Take the difference of two headers in blocks and in seconds.
+
+        Equal timestamps say nothing, and neither do those of a chain that stood between them, or in another unit: they
+        are further apart than expected.
+        """
+        if blocks >= _FEWEST_APART and 0 < seconds / blocks <= _SLOWER * self.expected and self._stated is None:
             self._stated = min(self.expected, max(_SHORTEST, seconds / blocks))
 
     def see(self, number: int, now: float) -> None:

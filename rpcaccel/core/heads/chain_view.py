@@ -20,13 +20,15 @@ class Sighting(Struct, frozen=True):
     final: int | None = None
     """The newest block that the node calls finalized; None when the chain has no such tag."""
     final_hash: str | None = None
+    safe: int | None = None
+    """The newest block that the node calls safe; None when the chain has no such tag."""
 
 
 class ChainView:
     """Everything that one node has reported so far."""
 
-    __slots__ = ("_left", "_lower", "eligible", "final", "final_hash", "gone", "hashes", "head", "seen_at", "sure",
-                 "turned", "turned_at", "weight")  # fmt: skip
+    __slots__ = ("_left", "_lower", "eligible", "final", "final_hash", "gone", "hashes", "head", "safe", "seen_at",
+                 "sure", "turned", "turned_at", "weight")  # fmt: skip
 
     def __init__(self) -> None:
         self.weight = 1.0
@@ -35,6 +37,7 @@ class ChainView:
         self.head = -1
         self.final = -1
         self.final_hash: str | None = None
+        self.safe = -1
         self.seen_at = 0.0
         self.hashes: dict[int, str] = {}
         self.turned = 0
@@ -78,6 +81,8 @@ class ChainView:
         self.gone = False
         if sighting.final is not None:
             self.final = sighting.final
+        if sighting.safe is not None:
+            self.safe = sighting.safe
         if not may_reorganise:
             self.head = sighting.number
             return False

@@ -16,6 +16,9 @@ for probes."""
 _SELDOM = 12.0
 """Seconds after which a node is looked at whatever the rhythm says, so that one that hangs is noticed. One that pushes,
 and costs no other looks, is looked at every SLOWEST."""
+_AGAIN, _APART = 0.5, 2.5
+"""The share of the period after a look at which another one may show that the newest block was replaced, and how much
+further apart such looks at several nodes are than their `skew` says."""
 _FAR = 1000
 """Blocks above its own head for which a node is looked at because another one has them: another chain is further
 away."""
@@ -42,14 +45,20 @@ _BURST, _SPARE = 4.0, 2.6
 class ProbeSchedule:
     """When one node is to be looked at (monotonic seconds). It is told of each look, and of blocks seen elsewhere."""
 
-    __slots__ = ("_delay", "_due", "_fresh", "_heard", "_heralded_at", "_hint", "_hinted", "_hits", "_last", "_late",
-                 "_missed", "_number", "_pace", "_saved", "_saved_at", "_skew", "_unsure", "_wide",
+    __slots__ = ("_again", "_delay", "_due", "_fresh", "_heard", "_heralded_at", "_hint", "_hinted", "_hits", "_last",
+                 "_late", "_missed", "_number", "_pace", "_saved", "_saved_at", "_skew", "_unsure", "_wide",
                  "pushes")  # fmt: skip
 
-    def __init__(self, pace: BlockPace, now: float, *, skew: float = 1.0) -> None:
-        """`skew`: factor on the pauses while no rhythm is known, which keeps the looks at several nodes out of step."""
+    def __init__(self, pace: BlockPace, now: float, *, skew: float = 1.0, replaced: bool = False) -> None:
+        """
+        Args:
+            skew: factor on the pauses while no rhythm is known, which keeps the looks at several nodes out of step.
+            replaced: may a block be replaced? Then looks that are saved up are made between two blocks.
+        """
         self._pace = pace
         self._skew = skew
+        self._again = _AGAIN + _APART * (skew - 1.0) if replaced else inf
+        """Share of the period after which a look may show another block of the same number."""
         self._last = -inf
         """When the node was last looked at."""
         self._number = -1
@@ -73,7 +82,7 @@ class ProbeSchedule:
         self._hint, self._hinted = False, -1
         """Whether an answer named a block that the node was not looked at for, and the block that was named last."""
         self._unsure = False
-        """Did the node push a block of which only a look can tell what it means?"""
+        """Did the node push a block of which only a look can tell what it means, or may it have left its branch?"""
         self._saved, self._saved_at = _BURST, now
         self.pushes = False
         """Does the node push its blocks? Then it is looked at only when a push is overdue, and now and then."""
@@ -90,7 +99,7 @@ class ProbeSchedule:
     def next(self, now: float) -> float:
         """When the node is to be looked at next."""
         wanted, need = self._wanted(now)
-        seldom = self._last + (SLOWEST if self.pushes else _SELDOM)
+        seldom = self._last + (SLOWEST if self.pushes else min(_SELDOM, self._again * self._pace.period))
         return min(self._affordable(wanted, need, now), self._affordable(seldom, _SPARE, now))
 
     def _affordable(self, at: float, need: float, now: float) -> float:
@@ -133,8 +142,9 @@ class ProbeSchedule:
 
     @property
     def _cost(self) -> float:
-        """Seconds in which one look is saved up: two for each block, once it is known how often they come."""
-        return max(UNASKED, self._pace.period / 2) if self._pace.known else UNASKED
+        """Seconds in which one look is saved up: two or three for each block, once it is known how often they come."""
+        looks = 2 if self._again == inf else 3
+        return max(UNASKED, self._pace.period / looks) if self._pace.known else UNASKED
 
     def looked(self, number: int, asked_at: float) -> None:
         """Note a look that was begun at `asked_at` and showed the block `number` as the node's newest; -1: none."""
@@ -185,9 +195,12 @@ class ProbeSchedule:
         """When a look about what an answer named can be afforded; infinite: there is none to be made."""
         return self._affordable(now, _SPARE, now) if self._hint else inf
 
-    def heard(self, number: int, now: float, *, pushed: bool = False) -> bool:
-        """Note that another node has a block, which it may have `pushed`. True when this node is to be looked at for
-        it."""
+    def heard(self, number: int, now: float, *, pushed: bool = False, turned: bool = False) -> bool:
+        """Note that another node has a block, which it may have `pushed`, and may have `turned` to from another branch.
+        True when this node is to be looked at for it."""
+        if turned:
+            self._unsure = self._unsure or not self.pushes
+            return self._unsure
         if not self._number < number <= self._number + _FAR or number == self._heard:
             return False
         self._heard, self._fresh, self._heralded_at = number, True, now if pushed else None

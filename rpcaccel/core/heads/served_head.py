@@ -88,6 +88,8 @@ class NetworkHeads(Struct, frozen=True, kw_only=True):
     served: Served
     finalized: int = -1
     """The block that the `finalized` tag names; -1 when the chain has no such tag or the block is not known."""
+    safe: int = -1
+    """The block that the `safe` tag names, at least that of `finalized`; -1 likewise."""
     epoch: int = -1
     """A lower bound of the current epoch; -1 when the chain has no epochs or it is not known."""
     block_time: float | None = None
@@ -121,6 +123,21 @@ def reached_by_half(reports: Iterable[tuple[int, float]]) -> int:
     return -1
 
 
+def reached_by_most(reports: Iterable[tuple[int, float]]) -> int:
+    """The highest number that reports with more than half of the weight have reached; -1 without any.
+
+    Of several reports one alone never decides, however much it weighs: of two, the lower one counts.
+    """
+    ordered = sorted(reports, reverse=True)
+    half = sum(weight for _, weight in ordered) / 2
+    held = 0.0
+    for place, (number, weight) in enumerate(ordered):
+        held += weight
+        if held > half and (place or len(ordered) == 1):
+            return number
+    return -1
+
+
 class HeadBook:
     """Computes the served head from the nodes' heads and weights. A node that was not weighed has weight 1.
 
@@ -132,8 +149,8 @@ class HeadBook:
     """
 
     __slots__ = ("_branch", "_depth", "_doubted", "_epoch", "_fallen_from", "_final", "_finality", "_finalized",
-                 "_fresh", "_head", "_may_reorganise", "_missing", "_moved", "_pace", "_same", "_sealed", "_since",
-                 "_turns", "_views")  # fmt: skip
+                 "_fresh", "_head", "_may_reorganise", "_missing", "_moved", "_pace", "_safe", "_same", "_sealed",
+                 "_since", "_turns", "_views")  # fmt: skip
 
     def __init__(
         self,
@@ -154,6 +171,8 @@ class HeadBook:
         self._head = -1
         self._final = -1
         self._finalized = -1
+        self._safe = -1, fork_epoch
+        """The block that is safe, and the fork epoch in which it became so: it may go back in another one."""
         self._epoch = fork_epoch
         self._doubted = -1
         self._sealed: dict[int, str] = {}
@@ -218,9 +237,19 @@ class HeadBook:
         return None if head < 0 or self._head < 0 else max(0, self._head - head)
 
     @property
+    def turns(self) -> int:
+        """How often a node has left its branch."""
+        return self._turns
+
+    @property
     def finalized(self) -> int:
         """The block that the `finalized` tag names; -1 when the chain has no such tag or no node tells it."""
         return self._finalized
+
+    @property
+    def safe(self) -> int:
+        """The block that the `safe` tag names; -1 when the chain has no such tag or no node tells it."""
+        return self._safe[0]
 
     def observe(self, node_id: str, sighting: Sighting, now: float) -> None:
         """Take a node's report of its newest block. Its reports count (again) from now on."""
@@ -389,12 +418,18 @@ class HeadBook:
         elif self._finality == "depth":
             final = self._head - self._depth
         else:
-            told = reached_by_half((view.final, view.weight) for view in live if view.final >= 0)
-            self._finalized = max(self._finalized, min(told, self._head))
+            self._finalized = self._tagged(self._finalized, ((view.final, view.weight) for view in live))
+            before, epoch = self._safe
+            safe = self._tagged(before if epoch == self._epoch else -1, ((view.safe, view.weight) for view in live))
+            self._safe = max(safe, self._finalized) if safe >= 0 else -1, self._epoch
             final = self._finalized if self._finalized >= 0 or not self._depth else self._head - self._depth
         self._final = max(self._final, final, -1)
         if self._may_reorganise:
             self._seal(live)
+
+    def _tagged(self, before: int, told: Iterable[tuple[int, float]]) -> int:
+        """The block that a tag names, by the nodes that tell it: no block above the head, and never back."""
+        return max(before, min(self._head, reached_by_most(report for report in told if report[0] >= 0)))
 
     def _doubt_final(self) -> None:
         """Put the final blocks in doubt: one of them has another hash on the chosen branch."""

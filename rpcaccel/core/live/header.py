@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from rpcaccel.core.live.block import LONGEST_HEADER, LiveBlock
+from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 _NULL = b"null"
@@ -90,11 +91,9 @@ def _members(text: bytes, what: str) -> dict[str, Raw]:
 
 
 def _number(members: dict[str, Raw]) -> int:
-    try:
-        said = msgspec.json.decode(members["number"], type=str | int)
-        number = said if isinstance(said, int) else int(said, 16)
-    except (KeyError, ValueError, *UNREADABLE) as error:
-        raise NotABlock("the block: expected a number") from error
+    number = number_at(bytes(members.get("number", b"")), ".")
+    if number is None:
+        raise NotABlock("the block: expected a number")
     return number
 
 

@@ -18,6 +18,8 @@ class ChainSnapshot(Struct, frozen=True, kw_only=True):
     """The highest final block; equals `head` where blocks are final at once."""
     finalized: int = -1
     """The block that the `finalized` tag names; -1 when the chain has no such tag or the block is not known yet."""
+    safe: int = -1
+    """The block that the `safe` tag names; -1 likewise. It is not below `finalized`, and it may be replaced."""
     doubt: int = 0
     """Blocks by which a hidden machine (architecture section 5) may lag or differ without the probes noticing."""
     fork_epoch: int = 0

@@ -274,7 +274,7 @@ def _number(ref: BlockRef, view: ChainSnapshot) -> int:
         return view.head
     if ref.kind is RefKind.FINALIZED:
         return view.finalized
-    return -1
+    return view.safe if ref.kind is RefKind.SAFE else -1
 
 
 def key_text(ref: BlockRef, number: int, *, resolve: bool) -> bytes:

@@ -9,6 +9,7 @@ Numbers in results come in the spellings of nodes: bare integers, hex strings an
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from json.encoder import encode_basestring
@@ -21,6 +22,11 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 MAX_TEXT = 128 * 1024
 """Bytes of the longest params that are parsed. Parsing longer ones would delay every other call."""
 
+GREATEST = 2**53 - 1
+"""The greatest number that is taken from a node. Every number of a chain (blocks, ids, seconds) is far below, and what
+knows floats alone tells it from its neighbours (RFC 8259, section 6)."""
+_LONGEST = 66
+"""Characters of the longest text that is read as a number."""
 MAX_DEPTH = 100
 """Nested arrays and objects that are parsed. The parser is recursive: clients must not choose its depth."""
 
@@ -138,7 +144,7 @@ def _append_object(members: dict[str, Any], parts: list[str], sort: bool) -> Non
 
 def number_at(result: bytes, path: str) -> int | None:
     """The number at `path` (members joined by dots, "." for the result itself); None when there is none."""
-    return _number(value_at(result, path))
+    return as_number(value_at(result, path))
 
 
 def value_at(result: bytes, path: str) -> object:
@@ -156,14 +162,13 @@ def value_at(result: bytes, path: str) -> object:
     return value
 
 
-def _number(value: object) -> int | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str):
-        try:
-            return int(value, 16 if value.startswith("0x") else 10)
-        except ValueError:
-            return None
-    return None
+def as_number(value: object) -> int | None:
+    """The number that nodes write as an integer, in decimal or in hex; None for one that is no count of anything."""
+    number = -1
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, str) and len(value) <= _LONGEST:
+        digits, base = (value[2:], 16) if value.startswith("0x") else (value, 10)
+        with contextlib.suppress(ValueError):
+            number = int(digits, base) if digits.isascii() and digits.isalnum() else -1
+    return number if 0 <= number <= GREATEST else None

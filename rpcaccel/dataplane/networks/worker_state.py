@@ -153,6 +153,7 @@ def _view(before: ChainSnapshot, heads: NetworkHeads, *, doubt: int, forgetting:
         best=max(best, heads.served.head),
         final=-1 if forgetting else heads.served.final,
         finalized=heads.finalized,
+        safe=heads.safe,
         doubt=doubt,
         fork_epoch=heads.served.fork_epoch,
         epoch=heads.epoch,

@@ -104,6 +104,6 @@ async def test_blocks_of_a_node_without_a_websocket_are_found_by_few_probes(new_
         await until(lambda: seen.head >= 12)  # the rhythm is known by then
         first, looks = seen.head, CountingClient.looks
         await until(lambda: seen.head >= first + ENOUGH)
-        assert CountingClient.looks - looks <= 2 * ENOUGH + 5
+        assert CountingClient.looks - looks <= 3 * ENOUGH + 5
         assert not seen.announced
         assert not any(heads.nodes[0].pushes for heads in seen.told)

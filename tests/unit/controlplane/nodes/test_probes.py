@@ -53,7 +53,7 @@ def block(number: int, branch: str = "a") -> dict[str, Any]:
 
 
 async def look(identity: Identity, node: Node, *, again: int | None = None, deep: bool = False) -> Look | Unseen:
-    return await Questions(identity, 1.0).look(node, again=again, hashes=deep, final=deep)
+    return await Questions(identity, 1.0).look(node, again=again, hashes=deep, tags=deep)
 
 
 async def test_where_blocks_are_final_the_head_is_one_question() -> None:
@@ -62,16 +62,17 @@ async def test_where_blocks_are_final_the_head_is_one_question() -> None:
     assert node.asked == [("hmyv2_blockNumber", [])]
 
 
-async def test_where_blocks_can_be_replaced_hash_parent_old_hash_and_finalized_block_are_asked_too() -> None:
+async def test_where_blocks_can_be_replaced_hash_parent_old_hash_and_tagged_blocks_are_asked_too() -> None:
     node = Node(
         **{
             "eth_getBlockByNumber latest": block(100),
             "eth_getBlockByNumber 0x62": block(98, "b"),
             "eth_getBlockByNumber finalized": block(36),
+            "eth_getBlockByNumber safe": block(68),
         }
     )
     got = await look(ETHEREUM, node, again=98, deep=True)
-    assert got == Look(Sighting(100, "a100", "a99", 36, "a36"), 0.5, "b98")
+    assert got == Look(Sighting(100, "a100", "a99", 36, "a36", 68), 0.5, "b98")
 
 
 class Closing(Node):
@@ -101,12 +102,23 @@ async def test_a_node_without_the_tag_or_the_old_block_still_tells_its_head() ->
     assert await look(ETHEREUM, node, deep=True) == Look(Sighting(100, "a100", "a99"), 0.5)
 
 
-@pytest.mark.parametrize("result", ["latest", "", True, -5, {"number": 5}, "0xzz"])
+@pytest.mark.parametrize(
+    "result",
+    ["latest", "", True, -5, {"number": 5}, "0xzz", "0x-5", "1_000", " 5", "+5", 2**64, hex(2**64), str(2**53)],
+)
 async def test_what_is_no_block_number_is_no_head(result: object) -> None:
     assert await look(HARMONY, Node(hmyv2_blockNumber=result)) == Unseen("what it tells as its head is no block number")
 
 
-@pytest.mark.parametrize("result", ["0x5", {"number": "0x5"}, {"number": "-1", "hash": "a", "parentHash": "b"}])
+@pytest.mark.parametrize(
+    "result",
+    [
+        "0x5",
+        {"number": "0x5"},
+        {"number": "-1", "hash": "a", "parentHash": "b"},
+        {"number": hex(2**64), "hash": "a", "parentHash": "b"},
+    ],
+)
 async def test_what_is_no_block_is_no_head(result: object) -> None:
     node = Node(**{"eth_getBlockByNumber latest": result})
     assert await look(ETHEREUM, node, deep=True) == Unseen("what it tells as its head is no block number")
@@ -176,7 +188,7 @@ async def test_a_fact_deeper_in_the_answer_is_found_by_its_path() -> None:
 
 async def test_the_hash_of_a_block_in_question_is_asked_too() -> None:
     node = Node(**{"eth_getBlockByNumber latest": block(100), "eth_getBlockByNumber 0x61": block(97)})
-    got = await Questions(ETHEREUM, 1.0).look(node, again=None, hashes=True, final=False, question=97)
+    got = await Questions(ETHEREUM, 1.0).look(node, again=None, hashes=True, tags=False, question=97)
     assert isinstance(got, Look)
     assert (got.old_hash, got.other_hash) == (None, "a97")
 

@@ -70,7 +70,7 @@ class PushingNode:
         result = self.facts.get(method)
         asked = json.loads(params)
         if method == "eth_getBlockByNumber":
-            number = {"latest": self.head, "finalized": self.head - 64}.get(asked[0])
+            number = {"latest": self.head, "finalized": self.head - 64, "safe": self.head - 32}.get(asked[0])
             result = self.at(int(asked[0], 16) if number is None else number)
         self.looks += method == "hmyv2_blockNumber" or asked[:1] == ["latest"]
         if self.holds is not None:
@@ -256,6 +256,8 @@ async def test_what_is_no_header_is_dropped(world: PushedWorld) -> None:
         assert read_header(odd) is None
     whole = {"number": "0x65", "hash": named(101), "parentHash": named(100)}
     assert read_header(msgspec.json.encode(whole)) is not None
+    for impossible in (hex(2**64), "-0x1", "0x1_0"):
+        assert read_header(msgspec.json.encode({**whole, "number": impossible})) is None
     assert read_header(msgspec.json.encode({**whole, "extraData": "0" * LONGEST_HEADER})) is None
     assert (world.announced, world.node.pushes) == ([], False)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rpcaccel.core.heads.chain_view import REMEMBERED, Sighting
+from rpcaccel.core.heads.served_head import reached_by_most
 from tests.support.head_book import FRESH, WAIT, block, book
 
 
@@ -89,6 +92,80 @@ def test_the_finalized_tag_counts_once_half_of_the_weight_has_it() -> None:
     heads.observe("b", Sighting(100, final=64), 1.0)
     heads.observe("c", Sighting(100, final=64), 1.0)
     assert heads.served(1.0).final == 64
+
+
+REPORTS = st.lists(st.tuples(st.integers(0, 100), st.integers(1, 9)), min_size=1, max_size=6)
+
+
+@given(REPORTS)
+def test_a_number_is_reached_by_most_when_more_than_half_have_it_and_never_by_one_of_several(
+    reports: list[tuple[int, int]],
+) -> None:
+    number = reached_by_most(reports)
+    holding = [weight for other, weight in reports if other >= number]
+    assert sum(holding) > sum(weight for _, weight in reports) / 2
+    assert len(holding) > 1 or len(reports) == 1
+    assert number in {other for other, _ in reports}
+    if len(reports) == 2:
+        assert number == min(reports)[0]
+    assert reached_by_most([*reports, (2**53 - 1, sum(weight for _, weight in reports))]) <= max(reports)[0]
+
+
+TAGS = st.one_of(st.none(), st.integers(0, 110))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 3), TAGS, TAGS, st.sampled_from(["", "gone", "fork"])),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_what_the_tags_name_never_goes_back_on_one_branch_whatever_nodes_tell(
+    steps: list[tuple[str, int, int | None, int | None, str]],
+) -> None:
+    heads, now, number, branch = book("tag"), 1.0, 50, "a"
+    before = heads.served(now), -1, -1
+    for node, blocks, final, safe, event in steps:
+        number, now = number + blocks, now + 0.1
+        branch = chr(ord(branch) + 1) if event == "fork" else branch
+        if event == "gone":
+            heads.gone(node)
+        else:
+            sighting = Sighting(number, f"{branch}{number}", f"{branch}{number - 1}", final, None, safe)
+            heads.observe(node, sighting, now)
+        served = heads.served(now)
+        if served.fork_epoch == before[0].fork_epoch:
+            assert heads.finalized >= before[1]
+            assert heads.safe >= before[2]
+        assert heads.safe == -1 or heads.finalized <= heads.safe <= served.head
+        before = served, heads.finalized, heads.safe
+
+
+def test_of_two_nodes_at_one_head_the_lower_one_says_what_is_final_and_safe() -> None:
+    heads = book("tag")
+    for final, safe in ((868, 900), (900, 868), (1000, 1000)):
+        heads.observe("a", Sighting(1000, final=868, safe=868), 1.0)
+        heads.observe("b", Sighting(1000, final=final, safe=safe), 1.0)
+        heads.served(1.0)
+        assert (heads.finalized, heads.safe) == (868, 868)
+
+
+@pytest.mark.parametrize("safe", [None, 90, 64, 10, 100])
+def test_safe_is_not_below_finalized_and_is_not_told_where_no_node_tells_it(safe: int | None) -> None:
+    heads = book("tag")
+    heads.observe("a", Sighting(100, final=64, safe=safe), 1.0)
+    heads.served(1.0)
+    assert heads.safe == (-1 if safe is None else max(64, safe))
+
+
+def test_what_was_safe_on_a_branch_that_was_left_may_be_so_no_longer() -> None:
+    heads = book("tag")
+    heads.observe("a", Sighting(100, "a100", "a99", final=64, safe=96), 1.0)
+    heads.served(1.0)
+    heads.observe("a", Sighting(101, "b101", "b100", final=64, safe=64), 2.0)
+    heads.served(2.0)
+    assert (heads.finalized, heads.safe) == (64, 64)
 
 
 @pytest.mark.parametrize("finality", ["tag", "depth"])

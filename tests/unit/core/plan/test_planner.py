@@ -192,12 +192,15 @@ def test_a_key_with_a_fork_epoch_in_it_stays_out_of_the_second_tier() -> None:
     assert harmony.shared_keys == (harmony.key, harmony.head_key)
 
 
-def test_finalized_stands_for_its_number_and_safe_is_only_good_for_one_head() -> None:
-    plan = planner(final_at_once=False).plan("e_call", b'[{},"finalized"]', FORKING)
-    assert plan.params == b'[{},"0x40"]'
-    safe = planner(final_at_once=False).plan("e_call", b'[{},"safe"]', FORKING)
-    assert safe.params == b'[{},"safe"]'
-    assert safe.key is None
+def test_finalized_and_safe_stand_for_their_numbers_and_safe_is_not_final() -> None:
+    makes, view = planner(final_at_once=False), replace(FORKING, safe=0x50)
+    plan = makes.plan("e_call", b'[{},"finalized"]', view)
+    assert (plan.params, plan.final, plan.key) == (b'[{},"0x40"]', True, makes.plan("e_call", b'[{},"0x40"]', view).key)
+    safe, named = (makes.plan("e_call", b'[{},"%b"]' % name, view) for name in (b"safe", b"0x50"))
+    assert (safe.params, safe.final, safe.key, safe.head_key) == (named.params, False, None, named.head_key)
+    assert makes.plan("e_call", b'[{},"safe"]', replace(view, serial=2, fork_epoch=1)).head_key != safe.head_key
+    unknown = makes.plan("e_call", b'[{},"safe"]', replace(FORKING, serial=3))
+    assert (unknown.params, unknown.key) == (b'[{},"safe"]', None), "no node tells it"
 
 
 def test_a_block_named_by_hash_is_kept_for_ever_unless_it_must_be_canonical() -> None:
