@@ -140,6 +140,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     """Tests of results (core.cache.retention.TESTS); a result that matches is not kept."""
     null_may_fill: bool = False
     """Null may become a value later, so it is kept at most until the next head."""
+    valued: bool = False
+    """A node that has the block that the call is about, if any, never answers null."""
     repeat: bool = True
     """The call is idempotent and may be sent again after a failure."""
     executes: bool = False

@@ -71,6 +71,8 @@ class Attempt:
         self._over = over  # let go once called: a ring of objects would be left to the garbage collector
         self._span: TracedAttempt | None = None
         self.permit = node.begin(began, bulkhead)
+        if node.contradictions.methods:
+            node.contradictions.asked(plan.rule.method, began)
         if node.quota is not None:
             node.quota.spend(plan.rule.heavy, began)
         self.cell = cell = pool.cells.get(node.id) or NodeCell("", node.id)
@@ -134,7 +136,7 @@ class Attempt:
             try:
                 if isinstance(reply, Failure) or reply.result is None:
                     kind = attempt._classify(reply)
-                elif (kind := judge_result(attempt.plan.rule, reply.result)) is None:
+                elif (kind := judge_result(attempt.plan, reply.result, attempt.head)) is None:
                     attempt.ended, attempt.end = now, "answered"
                     elapsed, size = reply.elapsed, size + len(reply.result)
                     good.append(attempt)
@@ -177,7 +179,8 @@ class Attempt:
             node.replied(now)
         verdict: Verdict = "ignore"
         if not self._is_no_fault(kind):
-            node.learn(kind, self.plan, now, retry_after=reply.retry_after)
+            if kind is not FailureKind.PRUNED or reply.error is not None:  # a result counts once another node has more
+                node.learn(kind, self.plan, now, retry_after=reply.retry_after)
             verdict = policy(kind).breaker
             if verdict == "failure":
                 pool.balancer.failed(node)
