@@ -81,8 +81,8 @@ class Node:
     __slots__ = ("_lag", "_lag_until", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
                  "contradictions", "cordoned", "distrusted", "drained", "ejected_until", "ejections", "head", "held",
                  "id", "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking",
-                 "probed", "proven", "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says",
-                 "slow_start", "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
+                 "probed", "proven", "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles",
+                 "says", "slow_start", "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
 
     def __init__(
         self,
