@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rpcaccel.core.memo import Lapsing
 from rpcaccel.core.nodes.sliding_window import SlidingCounts
-from rpcaccel.core.replies.failure import Failure, FailureKind, policy
+from rpcaccel.core.replies.failure import CONTRADICTABLE, Failure, policy
 
 _CALLS, _RETRIES, _HEDGES, _APART, _IN_VAIN, _FAILED_AGAIN, _DOUBTS = range(7)
 """Columns of the counts: calls, and what was spent on retries, hedges, retries paid apart, searches in vain, retries
@@ -18,8 +18,8 @@ HEDGES_LEAVE = 0.5
 APART = 0.25
 """Size of the separate budget for retries that clients can provoke, as a share of the whole budget."""
 UNPROVEN = 64
-"""Retries after errors that no table names that may be made in any case, while none of the last ones failed again: so
-long, such an error is one of a single node. A result returns what its retry cost."""
+"""Retries after errors that a node alone may be at fault for, which may be made in any case while none of the last ones
+failed again: so long, such an error is one of a single node. A result returns what its retry cost."""
 FOUND_FOR = 86_400.0
 """Seconds for which it is remembered that some node has a method that no table describes."""
 NAMES_BYTES = 65_536
@@ -97,7 +97,7 @@ class Budget:
             return self._searches(unknown, now)
         pays = policy(after.kind).pays if after.sent and not shut else "nothing"
         if pays == "apart":
-            return self._apart(now, UNPROVEN if told and after.kind is FailureKind.UNKNOWN else 0)
+            return self._apart(now, UNPROVEN if told and after.kind in CONTRADICTABLE else 0)
         return pays == "nothing" or self.take(now)
 
     def found(self, unknown: str, now: float) -> None:

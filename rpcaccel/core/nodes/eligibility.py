@@ -6,7 +6,7 @@ function judges a node (`judge`); selection, sentences and the last resort follo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 
 from msgspec import Struct
@@ -385,13 +385,20 @@ def _window(node: Node, plan: Plan, now: float) -> int:
 
 
 def rests(node: Node, now: float) -> str:
-    """A sentence naming the methods whose rate the node limits; empty when there are none."""
-    resting = node.parking.resting(now)
+    """A sentence naming the methods whose rate the node limits, or which it fails where others answer; empty when there
+    are none."""
+    resting, failing = node.parking.resting(now), node.contradictions.learnt()
+    if failing:
+        return f"it fails {_names(failing)} where other nodes answer: it gets single trials until it answers"
     if not resting:
         return ""
-    named = sorted(method or "methods without a rule" for method in resting)
-    said = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
+    said = _names(resting)
     return f"it limits the rate of {said}: it gets none of them for {_seconds(max(resting.values()) - now)} at the most"
+
+
+def _names(methods: Iterable[str]) -> str:
+    named = sorted(method or "methods without a rule" for method in methods)
+    return ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
 
 
 def _breaker_rest(node: Node, now: float) -> str:

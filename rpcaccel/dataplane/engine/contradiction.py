@@ -11,7 +11,7 @@ from rpcaccel.core.cache.retention import is_empty
 from rpcaccel.core.dispatch.machine import Dispatch
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.replies.failure import CONTRADICTABLE, FailureKind, policy
 from rpcaccel.core.replies.result_check import block_of
 from rpcaccel.dataplane.engine.second_opinions import NodeAnswer
 from rpcaccel.dataplane.networks.network import Network
@@ -38,8 +38,9 @@ def learn(network: Network, plan: Plan, machine: Dispatch, decide: Decide, now: 
         node = nodes.get(id)
         if node is None:
             continue
-        if kind is FailureKind.UNKNOWN and plan.rule.known:
+        if policy(kind).pays == "apart":
             pool.budget.answered_elsewhere(now)
+        if kind in CONTRADICTABLE and plan.rule.known:
             if (cell := pool.cells.get(id)) is not None:
                 cell.contradict(plan.method)
             node.contradictions.noted(plan.rule.method, now)

@@ -70,7 +70,9 @@ def world() -> Iterator[RefusingWorld]:
 
 
 def attempts(world: RefusingWorld, which: int) -> int:
-    return next(cell for cell in world.hosts[0].engine.tally.snapshot().nodes if cell.node == f"{NETWORK}-{which}").calls
+    return next(
+        cell for cell in world.hosts[0].engine.tally.snapshot().nodes if cell.node == f"{NETWORK}-{which}"
+    ).calls
 
 
 @pytest.mark.parametrize(
