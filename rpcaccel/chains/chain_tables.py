@@ -122,6 +122,7 @@ class _Forms(Struct, frozen=True, forbid_unknown_fields=True):
 
     form: Form = ""
     gave_up: tuple[str, ...] = ()
+    valued: bool = False
     namespaces: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
@@ -273,7 +274,13 @@ def _rules(
         for method in forms.named():
             if method not in rules:
                 raise ChainError(f"{file}: {where}, key names: {method} has no rule")
-            rules[method] = replace(rules[method], form=forms.form, gave_up=forms.gave_up)
+            rule = rules[method]
+            rules[method] = replace(
+                rule,
+                form=forms.form or rule.form,
+                gave_up=forms.gave_up or rule.gave_up,
+                valued=forms.valued or rule.valued,
+            )
     denied = [_convert(file, *entry, Denied) for entry in _each(file, document, "denied")]
     for chain in {other.name: other for other in (base, denying) if other is not None}.values():
         denied += chain.rules.denied

@@ -41,6 +41,7 @@ from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import error_documents, node_errors, prometheus
 from rpcaccel.controlplane.stats.attention import attention
+from rpcaccel.controlplane.stats.failing_nodes import WHILE, failing_nodes
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.stats.series import CLIENT_RANGES, client_past
@@ -296,7 +297,8 @@ class Admin:
         """What needs attention at the moment of the latest frame: what the page shows, and what alerts are made of."""
         minute, limits = self.history.window(documents.MINUTE), self._control.ledger.settings.errors
         failing = error_documents.failing(minute, self._control.errors, limits, now)
-        return attention(self._frame, failing)
+        nodes = failing_nodes(self.history.window(WHILE), self.view.errors(), self._wall())
+        return attention(self._frame, [*failing, *nodes])
 
     async def nodes(self, _request: web.Request) -> web.Response:
         """The nodes with their states and figures."""

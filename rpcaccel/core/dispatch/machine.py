@@ -21,6 +21,9 @@ Rules (docs/architecture.md, Failures):
   lacks the method or the role is no attempt: every node is asked, each once, before a client is told that none has it.
 - An attempt may take what its node allows, and never more than what is left of the call. A further one is not begun
   when next to nothing is left.
+- A result that says that there is nothing (`result_check.is_unsure`) is one of a good node or of one that dropped old
+  blocks. One other node is asked, for a second at the most, within a small budget, which is returned when that node has
+  something. Otherwise the first result is the answer.
 - When nobody answers well, the most telling answer is given: a node's own words before a broken transport.
 
 An event that is illegal in the present state raises IllegalEvent and changes nothing.
@@ -41,6 +44,7 @@ from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import LACKING, Failure, FailureKind, policy
+from rpcaccel.core.replies.result_check import SHORTEST_VALUE, is_unsure
 
 ASK, WAIT, END = range(3)
 """What is to be done after an event."""
@@ -71,6 +75,8 @@ class IllegalEvent(Exception):
 
 _SOON = 0.01
 """Seconds that a timer may be early by, and that are too few to begin another attempt with."""
+_SECOND_LOOK = 1.0
+"""Seconds that a second node has for its opinion on a result that says that there is nothing."""
 HedgeAfter = Callable[[str, Node], float | None]
 """By method and node: seconds after which the node is slow with the call, so that another is asked as well; None: it is
 waited for."""
@@ -122,8 +128,8 @@ class Dispatch:
     """The machine of one call."""
 
     __slots__ = ("_again", "_began", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after",
-                 "_lacking", "_nodes", "_plan", "_running", "_settings", "_silent_since", "asked", "attempts", "due",
-                 "end", "hedged", "state", "steps", "tried")  # fmt: skip
+                 "_lacking", "_nodes", "_plan", "_running", "_settings", "_silent_since", "asked", "attempts",
+                 "doubted", "due", "end", "hedged", "state", "steps", "tried")  # fmt: skip
 
     asked: Asked
     """The attempt to be made, after ASK."""
@@ -158,6 +164,8 @@ class Dispatch:
         """The attempts that failed: who, and how."""
         self.due = inf
         """When a tick is wanted (monotonic seconds); infinite: never."""
+        self.doubted: Settle | None = None
+        """The result that says that there is nothing, once another node was asked about it as well."""
         self.hedged = hedge_after is not None and plan.hedge and plan.repeat and settings.attempts > 1
         """May another node be asked beside one that is slow, or that hangs?"""
         self._plan = plan
@@ -201,6 +209,9 @@ class Dispatch:
         if kind is None:
             if not self._plan.rule.known:
                 self._budget.found(self._plan.method, now)
+            result = answer.result
+            if result is not None and len(result) < SHORTEST_VALUE and is_unsure(self._plan, result):
+                return self._nothing_there(attempt, answer, node, now)
             return self._settle(Settle(answer, None, node))
         return self._disappointed(attempt, failure_of(answer, kind, node), answer, now)
 
@@ -218,6 +229,8 @@ class Dispatch:
         if self.state is _PAUSING:
             node = self._chooser.next((), now) if now < self._ends else None
             return self._give_up(now) if node is None else self._attempt(node, now)  # its own count has paid
+        if self.doubted is not None:
+            return self._settle(self.doubted)
         if self._silent_since is not None:
             return self.abandoned(now)
         return self._beside(now, free=False)
@@ -258,9 +271,28 @@ class Dispatch:
         self.steps.append((slow.id, failure.kind))
         return self._settle(Settle(None, failure, slow))
 
+    def _nothing_there(self, attempt: int, answer: Answer, node: Node, now: float) -> int:
+        """Another node may have what this one says is not there."""
+        if self.doubted is not None:
+            return self._settle(self.doubted)
+        end, plan = Settle(answer, None, node), self._plan
+        if not plan.repeat or plan.terms is not None or len(self._running) > 1 or self._ends - now <= _SECOND_LOOK:
+            return self._settle(end)
+        if not self._budget.doubt(now, dropped=bool(node.windows or node.pruned_below)):
+            return self._settle(end)
+        other = self._chooser.spare(node, self.tried, now)  # after the budget: the balancer counts whom it names
+        if other is None:
+            self._budget.rightly_doubted(now)
+            return self._settle(end)
+        del self._running[attempt]
+        self.doubted, self.hedged, self.due = end, False, now + _SECOND_LOOK
+        return self._attempt(other, now)
+
     def _disappointed(self, attempt: int, failure: Failure, answer: Answer | None, now: float) -> int:
         node = self._running.pop(attempt)
         self.steps.append((node.id, failure.kind))
+        if self.doubted is not None:
+            return self._settle(self.doubted)
         self._remember(Settle(answer, failure, node))
         row = policy(failure.kind)
         if row.retry == "never" or not (row.retry == "always" or self._plan.repeat or not failure.sent):
@@ -323,7 +355,7 @@ class Dispatch:
 
     def _pay_and_start(self, node: Node, failed: Node, after: Failure, now: float) -> int:
         unknown = "" if self._plan.rule.known else self._plan.method
-        if not self._budget.retry(after, now, unknown=unknown, shut=not failed.breaker.allows(now)):
+        if not self._budget.retry(after, now, unknown=unknown, shut=not failed.breaker.allows(now), told=True):
             return self._give_up(now)
         self.due = inf  # a hedge beside an attempt that is itself a second one would be a third
         self.hedged = False
@@ -337,6 +369,8 @@ class Dispatch:
     def _give_up(self, now: float) -> int:
         if len(self.tried) > 1 and not self._plan.rule.known:
             self._budget.in_vain(self._plan.method, now)
+        elif len(self.tried) > 1 and self._best is not None and self._best.failure is not None:
+            self._budget.failed_again(self._best.failure, now)
         return self._settle(self._best or _out_of_time())
 
     def _settle(self, end: Settle) -> int:

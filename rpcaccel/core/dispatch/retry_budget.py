@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from rpcaccel.core.memo import Lapsing
 from rpcaccel.core.nodes.sliding_window import SlidingCounts
-from rpcaccel.core.replies.failure import Failure, policy
+from rpcaccel.core.replies.failure import CONTRADICTABLE, Failure, policy
 
-_CALLS, _RETRIES, _HEDGES, _APART, _IN_VAIN = range(5)
-"""Columns of the counts: calls, and what was spent on retries, hedges, retries paid apart, and searches in vain."""
+_CALLS, _RETRIES, _HEDGES, _APART, _IN_VAIN, _FAILED_AGAIN, _DOUBTS = range(7)
+"""Columns of the counts: calls, and what was spent on retries, hedges, retries paid apart, searches in vain, retries
+paid apart that failed again, and second opinions on results that say that there is nothing."""
 HEDGES_LEAVE = 0.5
 """Share of the budget that hedges leave to retries: avoiding failures comes before avoiding delays."""
 APART = 0.25
 """Size of the separate budget for retries that clients can provoke, as a share of the whole budget."""
+UNPROVEN = 64
+"""Retries after errors that a node alone may be at fault for, which may be made in any case while none of the last ones
+failed again: so long, such an error is one of a single node. A result returns what its retry cost."""
 FOUND_FOR = 86_400.0
 """Seconds for which it is remembered that some node has a method that no table describes."""
 NAMES_BYTES = 65_536
@@ -39,7 +43,7 @@ class Budget:
         """Calls counted since the start."""
         self.refused = 0
         """Retries that the budget forbade since the start, without those of methods that no table describes."""
-        self._counts = SlidingCounts(5, span=span, slices=10)
+        self._counts = SlidingCounts(7, span=span, slices=10)
         self._found, self._vain = Lapsing(NAMES_BYTES), Lapsing(NAMES_BYTES)
         """Methods that no table describes: those that a node answered, and those that were searched in vain."""
 
@@ -80,10 +84,11 @@ class Budget:
             self._counts.bump(_HEDGES, now)
         return paid
 
-    def retry(self, after: Failure, now: float, *, unknown: str = "", shut: bool = False) -> bool:
+    def retry(self, after: Failure, now: float, *, unknown: str = "", shut: bool = False, told: bool = False) -> bool:
         """Pay for the attempt after a failed one; False when it may not be made.
 
         Args:
+            told: `answered_elsewhere` or `failed_again` is called once the attempt has ended.
             unknown: the method, if no table describes it.
             shut: the node that failed is now shut out. Its calls go to other nodes for free: their number is bounded
                 by the calls in flight, and each moves once.
@@ -92,7 +97,7 @@ class Budget:
             return self._searches(unknown, now)
         pays = policy(after.kind).pays if after.sent and not shut else "nothing"
         if pays == "apart":
-            return self._apart(now)
+            return self._apart(now, UNPROVEN if told and after.kind in CONTRADICTABLE else 0)
         return pays == "nothing" or self.take(now)
 
     def found(self, unknown: str, now: float) -> None:
@@ -119,9 +124,37 @@ class Budget:
             return True
         return self._found.until.get(unknown, now) > now
 
-    def _apart(self, now: float) -> bool:
+    def doubt(self, now: float, *, dropped: bool = False) -> bool:
+        """Pay for a second opinion on a result that says that there is nothing; False when these are used up.
+
+        Args:
+            dropped: the node is known to have dropped old blocks, so that more may be spent on its word.
+        """
         counts = self._counts.totals(now)
-        paid = APART * self._whole(counts) - counts[_APART] >= 1.0
+        paid = (1.0 if dropped else APART) * self._whole(counts) - counts[_DOUBTS] >= 1.0
+        if paid:
+            self._counts.bump(_DOUBTS, now)
+        return paid
+
+    def rightly_doubted(self, now: float) -> None:
+        """Return what a second opinion cost: another node had what the first one said was not there, or there was no
+        other node."""
+        self._counts.bump(_DOUBTS, now, -1)
+
+    def answered_elsewhere(self, now: float) -> None:
+        """Return what a retry cost that was paid apart: another node had a result for the same call."""
+        self._counts.bump(_APART, now, -1)
+
+    def failed_again(self, after: Failure, now: float) -> None:
+        """Note that a retry failed like the attempt before, so that the call may be what is wrong."""
+        if policy(after.kind).pays == "apart":
+            self._counts.bump(_FAILED_AGAIN, now)
+
+    def _apart(self, now: float, unproven: int) -> bool:
+        counts = self._counts.totals(now)
+        whole = self._whole(counts)
+        allowed = APART * whole if counts[_FAILED_AGAIN] or not whole else max(APART * whole, unproven)
+        paid = allowed - counts[_APART] >= 1.0
         if paid:
             self._counts.bump(_APART, now)
         else:

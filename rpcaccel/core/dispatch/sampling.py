@@ -51,7 +51,11 @@ class Sampling:
         self.credit = min(self.credit, MOST_CREDIT)
         if self.credit < (HEAVY_FROM if plan.rule.heavy else 1.0):
             return False
-        return may_be_compared(plan) and self._spent.totals(now)[0] < self.settings.budget
+        return may_be_compared(plan) and self.affords(now)
+
+    def affords(self, now: float) -> bool:
+        """Is anything compared, and is something left of what comparisons may cost in a minute?"""
+        return self.settings.share > 0 and self._spent.totals(now)[0] < self.settings.budget
 
     def pay(self, now: float) -> None:
         """Pay for one call. The credit may fall below 0: further answers make up for that first."""

@@ -6,7 +6,7 @@ function judges a node (`judge`); selection, sentences and the last resort follo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 from math import inf
 
@@ -17,7 +17,7 @@ from rpcaccel.core.heads.proof import STATE_KEPT
 from rpcaccel.core.nodes.breaker import CLOSED
 from rpcaccel.core.nodes.node import ROLE_OF_NEED, Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import Bulkhead
+from rpcaccel.core.plan.rules import Bulkhead, CacheClass
 
 
 class Ineligibility(IntEnum):
@@ -43,9 +43,11 @@ class Ineligibility(IntEnum):
     BEYOND_WINDOW = 14
     FOUND_TO_LACK = 15
     TOO_LONG = 16
-    BREAKER_OPEN = 17
-    EJECTED = 18
-    PROVING = 19
+    DISTRUSTED = 17
+    CONTRADICTED = 18
+    BREAKER_OPEN = 19
+    EJECTED = 20
+    PROVING = 21
 
 
 NONE = Ineligibility.NONE  # looked up once (core.plan.planner)
@@ -58,6 +60,7 @@ CALLS_OF = {
 _NAMED = 3
 """Methods that a sentence about several methods names."""
 _BELIEF = Ineligibility.SAID_TO_LACK
+_DOUBTED = (Ineligibility.DISTRUSTED, Ineligibility.CONTRADICTED)
 _TRACING = ("auth", "debug")
 """Roles by which the operator says that a node traces."""
 
@@ -86,7 +89,8 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
     room.
 
     When only beliefs stand against all nodes, the least bad ones: a slow node comes before one that is not proved yet,
-    that before one with an open breaker, and that before one that lacks a capability, which would answer in vain.
+    that before one that others contradict, that before one with an open breaker, and that before one that lacks a
+    capability, which would answer in vain.
 
     Args:
         avoid: ids of the nodes tried before. A call that has been tried is accepted even by nodes without room.
@@ -175,13 +179,13 @@ def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
         return Ineligibility.SPENT
     if rule.roles and (why := _missing(node, plan, now)):
         return why
-    if node.pruned_below and rule.old_state and _pruned(node, plan, now):
-        return Ineligibility.PRUNED
+    if (node.pruned_below or node.windows or node.range_limits) and (why := _beyond_bounds(node, plan, now)):
+        return why
     if (node.lacks or node.lacks_unknown.until) and node.said_to_lack(plan, now):
         return Ineligibility.LACKS
-    if (node.windows or node.range_limits) and (why := _beyond_bounds(node, plan, now)):
-        return why
     if node.proven.proof is not None and (why := _beyond_proof(node, plan)):
+        return why
+    if (node.distrusted or node.contradictions.methods) and (why := _doubted(node, plan, now)):
         return why
     breaker = node.breaker
     if breaker.state is not CLOSED and not breaker.allows(now, light=rule.bulkhead is Bulkhead.LIGHT):
@@ -244,20 +248,41 @@ def _missing(node: Node, plan: Plan, now: float) -> Ineligibility:
     return NONE
 
 
+def _beyond_bounds(node: Node, plan: Plan, now: float) -> Ineligibility:
+    """The reason against the node because of what it was found not to have or not to take in other calls."""
+    if node.pruned_below and plan.rule.old_state and _pruned(node, plan, now):
+        return Ineligibility.PRUNED
+    if node.windows and _beyond_window(node, plan, now):
+        return Ineligibility.BEYOND_WINDOW
+    too_long = plan.range is not None and plan.range.length > (node.longest_range(plan, now) or inf)
+    return Ineligibility.TOO_LONG if too_long else NONE
+
+
+def _doubted(node: Node, plan: Plan, now: float) -> Ineligibility:
+    """The reason against the node because of what other nodes answer."""
+    if plan.rule.method in node.distrusted:
+        return Ineligibility.DISTRUSTED
+    return Ineligibility.CONTRADICTED if now < _contradicted_until(node, plan) else NONE
+
+
+def _contradicted_until(node: Node, plan: Plan) -> float:
+    return node.contradictions.until(plan.rule.method, node.parking.answered_at)
+
+
 def _pruned(node: Node, plan: Plan, now: float) -> bool:
-    oldest = plan.block if plan.first_block is None else plan.first_block
+    oldest = plan.oldest
     if oldest is None or "archive" in node.roles:
         return False
     return oldest < node.pruned_below and now < node.pruned_until
 
 
-def _beyond_bounds(node: Node, plan: Plan, now: float) -> Ineligibility:
-    """The reason against the node that it gave when it refused other calls of the method; NONE without one."""
+def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
+    """Is the call about a block that the node does not answer about? That is what a call is taken for whose block is
+    named by a hash: other nodes know more of those."""
     below, until = node.windows.get(plan.method, (0, now))
-    if plan.block is not None and plan.block < below and now < until:
-        return Ineligibility.BEYOND_WINDOW
-    too_long = plan.range is not None and plan.range.length > (node.longest_range(plan, now) or inf)
-    return Ineligibility.TOO_LONG if too_long else NONE
+    if now >= until:
+        return False
+    return plan.cache is CacheClass.FOREVER if plan.oldest is None else plan.oldest < below
 
 
 def _beyond_proof(node: Node, plan: Plan) -> Ineligibility:
@@ -265,7 +290,7 @@ def _beyond_proof(node: Node, plan: Plan) -> Ineligibility:
     proven = node.proven
     if plan.rule.method in proven.untraced and node.roles.isdisjoint(_TRACING):
         return Ineligibility.FOUND_TO_LACK
-    oldest = plan.block if plan.first_block is None else plan.first_block
+    oldest = plan.oldest
     if oldest is None:
         return NONE
     if oldest < proven.state_from and plan.rule.old_state and "archive" not in node.roles:
@@ -287,9 +312,12 @@ def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
     proving = [node for node, why in believed if why is Ineligibility.PROVING]
     if proving:
         return sorted(proving, key=lambda node: node.in_flight)
+    doubted = [node for node, why in believed if why in _DOUBTED]
     resting = [node for node, why in believed if why is Ineligibility.BREAKER_OPEN]
-    if resting:
-        return sorted(resting, key=lambda node: (node.breaker.rest_until, node.in_flight))
+    if doubted or resting:
+        resting.sort(key=lambda node: (node.breaker.rest_until, node.in_flight))
+        doubted.sort(key=lambda node: (not node.breaker.allows(now), node.in_flight))
+        return [*doubted, *resting]
     unable = sorted(
         believed,
         key=lambda pair: (-pair[1], not pair[0].breaker.allows(now), pair[0].in_flight),
@@ -323,6 +351,7 @@ def sentence(node: Node, why: Ineligibility, plan: Plan, now: float) -> str:
         barred=node.barred,
         quota_rest=_seconds((node.quota.parked_until(now) or now) - now if node.quota else 0.0),
         ejected_rest=_seconds(node.ejected_until - now),
+        contradicted_rest=_seconds(_contradicted_until(node, plan) - now),
     )
 
 
@@ -346,6 +375,8 @@ _SENTENCES: dict[Ineligibility, str] = {
     Ineligibility.BEYOND_WINDOW: "node {id} answers {method} for newer blocks only, none below {window}",
     Ineligibility.FOUND_TO_LACK: "node {id} had not {method} when it was proved: it gets none until it is proved again",
     Ineligibility.TOO_LONG: "node {id} answers {method} for at most {longest} blocks at once: it gets no longer ranges",
+    Ineligibility.DISTRUSTED: "other nodes contradict node {id} about {method}: it is asked when no other node can be",
+    Ineligibility.CONTRADICTED: "node {id} fails {method} where others answer it: a trial in {contradicted_rest}",
     Ineligibility.PROVING: "node {id} is being proved by calls in the shadow: it gets calls once that has ended",
     Ineligibility.BREAKER_OPEN: "node {id} failed too often: it gets no calls {breaker_rest}",
 }
@@ -358,13 +389,20 @@ def _window(node: Node, plan: Plan, now: float) -> int:
 
 
 def rests(node: Node, now: float) -> str:
-    """A sentence naming the methods whose rate the node limits; empty when there are none."""
-    resting = node.parking.resting(now)
+    """A sentence naming the methods whose rate the node limits, or which it fails where others answer; empty when there
+    are none."""
+    resting, failing = node.parking.resting(now), node.contradictions.learnt()
+    if failing:
+        return f"it fails {_names(failing)} where other nodes answer: it gets single trials until it answers"
     if not resting:
         return ""
-    named = sorted(method or "methods without a rule" for method in resting)
-    said = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
+    said = _names(resting)
     return f"it limits the rate of {said}: it gets none of them for {_seconds(max(resting.values()) - now)} at the most"
+
+
+def _names(methods: Iterable[str]) -> str:
+    named = sorted(method or "methods without a rule" for method in methods)
+    return ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
 
 
 def _breaker_rest(node: Node, now: float) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from rpcaccel.core.memo import Lapsing
 from rpcaccel.core.nodes.breaker import CLOSED, SUCCESS, Breaker, Verdict
 from rpcaccel.core.nodes.concurrency_limit import Limit
+from rpcaccel.core.nodes.contradictions import Contradictions
 from rpcaccel.core.nodes.latency import LatencyAverage, MethodLatencies
 from rpcaccel.core.nodes.parking import Parking
 from rpcaccel.core.nodes.proven import Proven
@@ -38,6 +39,7 @@ HIDDEN_FOR = 3600.0
 """Seconds for which the lag of a hidden machine (architecture section 5) is remembered."""
 REPLIED, OVERTAKEN = 0, 1
 """Columns of `Node.attempts`."""
+_BELOW_A_BOUND = frozenset({FailureKind.PRUNED, FailureKind.BEYOND_WINDOW})
 OVERLOAD = frozenset({FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT})
 """Kinds of failures that show that a node is overloaded."""
 MAX_HEAVY = 16
@@ -86,10 +88,11 @@ class Node:
     """The mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
     __slots__ = ("_lag", "_lag_until", "able", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
-                 "cordoned", "drained", "ejected_until", "ejections", "head", "held", "id", "in_flight", "lacks",
-                 "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed", "proven",
-                 "pruned_below", "pruned_until", "quota", "range_limits", "replied_at", "returned_at", "roles", "says",
-                 "slow_start", "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
+                 "contradictions", "cordoned", "distrusted", "drained", "ejected_until", "ejections", "head", "held",
+                 "id", "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking",
+                 "probed", "proven", "pruned_below", "pruned_until", "quota", "range_limits", "replied_at",
+                 "returned_at", "roles", "says", "slow_start", "tags", "tier", "timeout", "weight",
+                 "windows")  # fmt: skip
 
     def __init__(
         self,
@@ -139,7 +142,9 @@ class Node:
         """Seconds that the last probe took; None when it was not answered."""
         self.returned_at = self.ejected_until = float("-inf")
         """The time of the last return from a rest, and the time until which the node is ejected as too slow."""
-        self.parking = Parking()
+        self.ejections, self.parking, self.contradictions = 0, Parking(), Contradictions()
+        self.distrusted: frozenset[str] = frozenset()
+        """Methods about which other nodes contradicted the answers of the node more often than by chance."""
         self.able: dict[str, set[int]] = {}
         """By method that the node answered: the calls that it refused since as if it lacked the method."""
         self.lacks: dict[str, float] = {}
@@ -248,6 +253,8 @@ class Node:
                 self._answers(call.plan)
             if parking.troubled:
                 parking.answered(method, now)
+            if self.contradictions.methods:
+                self.contradictions.answered(method)
             passed += call.permit == breaker.permit
         parking.answered_at = self.replied_at = now
         self.attempts.bump(REPLIED, now, count)
@@ -363,15 +370,20 @@ class Node:
                     self._lack(need, plan, now)
         elif kind in OVERLOAD and plan.rule.bulkhead is _LIGHT:
             self.limit.overloaded(self.held[_LIGHT], now)
-        elif plan.block is None or self.head - NEW_BLOCKS < plan.block <= self.head:
+        elif plan.oldest is None or self.head - NEW_BLOCKS < plan.oldest <= self.head:
             return
-        elif kind is FailureKind.PRUNED:
+        elif kind in _BELOW_A_BOUND:
+            self.dropped(plan.oldest, plan, now, state=kind is FailureKind.PRUNED and plan.rule.old_state)
+
+    def dropped(self, block: int, plan: Plan, now: float, *, state: bool) -> None:
+        """Note that the node does not answer about this block: with `state`, no call about old state, else none of the
+        plan's method."""
+        if state:
             current = self.pruned_below if now < self.pruned_until else 0
-            self.pruned_below = max(current, plan.block + 1)
-            self.pruned_until = now + LACKS_FOR
-        elif kind is FailureKind.BEYOND_WINDOW:
+            self.pruned_below, self.pruned_until = max(current, block + 1), now + LACKS_FOR
+        else:
             below, until = self.windows.get(plan.method, (0, now))
-            self.windows[plan.method] = max(below if now < until else 0, plan.block + 1), now + LACKS_FOR
+            self.windows[plan.method] = max(below if now < until else 0, block + 1), now + LACKS_FOR
 
     def _answers(self, plan: Plan) -> None:
         """Note that the node answers a method."""

@@ -77,6 +77,8 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     """Does the call read the transaction pool of the answering node?"""
     local: bytes | None = None
     """The result as raw JSON text, if the proxy answers itself."""
+    checked: bool = False
+    """Does the caller look itself after a result that says that there is nothing?"""
     terms: Terms | None = None
     """What later plans of the same call keep to as well."""
     note: str = ""
@@ -87,6 +89,11 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
         """The key of an answer that is true for ever, on every node and for the operator, so that the disk may hold it.
         Classes that turn over with the chain have lifetimes (core.cache.retention)."""
         return None if self.cache not in _LASTING or self.rule.max_age else self.key
+
+    @property
+    def oldest(self) -> int | None:
+        """The oldest block that the call is about; None when it is not known or there is none."""
+        return self.block if self.first_block is None else self.first_block
 
     @property
     def kept(self) -> bool:

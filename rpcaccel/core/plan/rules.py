@@ -165,6 +165,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     fills_later: tuple[LateMember, ...] = ()
     """Members that the chain names (`fills_later`): an answer in which one is null is kept at most until the next
     head."""
+    valued: bool = False
+    """A node that has the block that the call is about, if any, never answers null."""
     repeat: bool = True
     """The call is idempotent and may be sent again after a failure."""
     executes: bool = False

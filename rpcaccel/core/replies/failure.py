@@ -130,7 +130,10 @@ _POLICIES: dict[FailureKind, Policy] = {
     # Deterministic answers: every node would say the same.
     FailureKind.TOO_LARGE: Policy("never", "success", "pass-through", code=-32005, fault="client"),
     FailureKind.REVERT: Policy("never", "success", "pass-through", code=3, fault="client"),
-    FailureKind.INVALID_PARAMS: Policy("never", "success", "pass-through", code=-32602, fault="client"),
+    # Nodes also use the codes of wrong params for refusals of their own, so that one other node is asked.
+    FailureKind.INVALID_PARAMS: Policy(
+        "one-other", "success", "pass-through", code=-32602, pays="apart", fault="client"
+    ),
     FailureKind.REJECTED: Policy("never", "success", "pass-through", code=-32000, fault="client"),
     FailureKind.ALREADY_KNOWN: Policy("never", "success", "success-with-hash", code=-32000, fault="client"),
     FailureKind.NONCE_TOO_LOW: Policy("never", "success", "pass-through", code=-32000, fault="client"),
@@ -172,6 +175,8 @@ _BY_STATUS: dict[int, FailureKind] = {
     429: FailureKind.RATE_LIMITED,
     431: FailureKind.CALL_REFUSED,
 }
+CONTRADICTABLE = frozenset({FailureKind.UNKNOWN, FailureKind.INVALID_PARAMS})
+"""Kinds of errors that a node alone is at fault for where another node has a result for the same call."""
 LACKING = frozenset({FailureKind.METHOD_MISSING, FailureKind.ROLE_MISSING})
 """Kinds that say that a node lacks a method or role. The lack is remembered for the node, and all nodes are asked
 before the client gets such an error (core.dispatch.machine)."""

@@ -200,6 +200,8 @@ class NodeCell(Struct):
     """Comparisons in which the node was the one that two others contradicted."""
     undecided: int = 0
     """Comparisons that no third node could decide."""
+    contradicted: dict[str, int] = field(default_factory=dict)
+    """By method with a rule: errors that no table names, to calls that another node answered."""
     false_hashes: int = 0
     """Answers whose logs named a block hash that the block does not have."""
     wait_seconds: float = 0.0
@@ -234,6 +236,10 @@ class NodeCell(Struct):
     def failed(self, kind: str) -> None:
         """Count a failed attempt; `kind` is a FailureKind."""
         bump(self.failures, str(kind))
+
+    def contradict(self, method: str) -> None:
+        """Count an error that the answer of another node contradicts."""
+        bump(self.contradicted, method)
 
 
 class NetworkCell(Struct):

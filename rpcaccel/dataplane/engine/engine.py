@@ -30,7 +30,7 @@ from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
 from rpcaccel.dataplane.engine.ranges import Ranges, Way
-from rpcaccel.dataplane.engine.second_opinions import Finish, SecondOpinions
+from rpcaccel.dataplane.engine.second_opinions import Finish, NodeAnswer, SecondOpinions
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Pending
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import OneNode, Separation
@@ -157,6 +157,10 @@ class Engine:
     def compare(self, network: Network, plan: Plan, said: Forwarded) -> None:
         """Have an answer compared with that of another node, if that is due."""
         self._opinions.consider(network, plan, said)
+
+    def decide(self, network: Network, plan: Plan, first: NodeAnswer, second: NodeAnswer) -> None:
+        """Have a third node decide between the answers of two."""
+        self._opinions.decide(network, plan, first, second)
 
     def known(self, network: Network, plan: Plan) -> bytes | None:
         """The result that the proxy has of a call without waiting; None when it has none."""

@@ -26,7 +26,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import Step
-from rpcaccel.dataplane.engine import head_loss
+from rpcaccel.dataplane.engine import contradiction, head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.log_check import LogCheck
 from rpcaccel.dataplane.engine.single_flight import Flight, Pending
@@ -260,8 +260,8 @@ class Fetch(Flight):
                 done = machine.answered(number, reply, kind, now)
             if done == END and len(self._attempts) > 1:
                 self._cut("overtaken" if kind is None else "cancelled")
-            if kind is None and done == END:
-                self._nodes_said(machine)
+            if done == END and machine.end.failure is None:
+                self._nodes_said(machine)  # a check of logs enters the context by itself
             else:
                 self._context.run(self._obey, done, machine)
         except Exception as error:
@@ -276,20 +276,25 @@ class Fetch(Flight):
     def overdue(self) -> None:
         """Tell the machine that the time has come for which it wanted a tick."""
         if (machine := self._machine) is not None and machine.due != inf:
-            self._run(self._take_event, machine.tick)
+            self._take_event(machine, machine.tick)
 
     def abandon(self) -> None:
         """Tell the machine that the node that the call waits for was found to hang."""
         if (machine := self._machine) is not None and machine.hedged and len(self._under_way()) == 1:
-            self._run(self._take_event, machine.abandoned)
+            self._take_event(machine, machine.abandoned)
 
-    def _take_event(self, event: Callable[[float], int]) -> None:
-        machine = self._machine
-        assert machine is not None
-        done = event(self._shared.clock())
-        if done == END:
-            self._cut("hung")
-        self._obey(done, machine)
+    def _take_event(self, machine: Dispatch, event: Callable[[float], int]) -> None:
+        try:
+            done = event(self._shared.clock())
+            if done == END and machine.end.failure is None:
+                self._cut("cancelled")
+                self._nodes_said(machine)
+                return
+            if done == END:
+                self._cut("hung")
+            self._context.run(self._obey, done, machine)
+        except Exception as error:
+            self._stumble(error)
 
     def _cut(self, how: CutAs) -> None:
         for attempt in self._under_way():
@@ -322,9 +327,8 @@ class Fetch(Flight):
         if self._watched:
             self._unwatch()
         end, plan, forced = machine.end, self._asked, self._chooser.forced
-        if end.failure is None and end.answer is not None and machine.steps:
-            behind = [id for id, kind in machine.steps if kind is FailureKind.NODE_BEHIND]
-            head_loss.note_lag(self._network, plan, end.answer, behind, self._shared.clock())
+        if end.failure is None and end.answer is not None and (machine.steps or machine.doubted is not None):
+            contradiction.learn(self._network, plan, machine, self._shared.own.decide, self._shared.clock())
         if forced:
             self._shared.tally.network(self._network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)

@@ -28,6 +28,7 @@ from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.dataplane.engine.leases import Leasing
 from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
 from rpcaccel.dataplane.engine.results import failed, with_uniform_code
+from rpcaccel.dataplane.engine.second_opinions import NodeAnswer
 from rpcaccel.dataplane.engine.single_flight import Flights, Pending
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
@@ -50,6 +51,10 @@ class OwnCalls(Protocol):
 
     def compare(self, network: Network, plan: Plan, said: Forwarded) -> None:
         """Have an answer compared with that of another node, if that is due."""
+        ...
+
+    def decide(self, network: Network, plan: Plan, first: NodeAnswer, second: NodeAnswer) -> None:
+        """Have a third node decide between the answers of two."""
         ...
 
 

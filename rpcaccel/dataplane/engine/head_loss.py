@@ -9,16 +9,12 @@ node that has it is a block behind, as every node is for a moment when a block c
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from msgspec.structs import replace
 
-from rpcaccel.core.cache.retention import is_empty
 from rpcaccel.core.dispatch.outcome import Forwarded
 from rpcaccel.core.nodes.eligibility import NONE, best_left, judge, may_come
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import LACKING, Failure, FailureKind, policy
 from rpcaccel.dataplane.networks.network import Network
 
@@ -124,17 +120,6 @@ def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> P
     fresh = network.replan(plan)
     same = network.view.fork_epoch == fork_epoch
     return plan if same and not _fit(network, fresh, now) and _fit(network, plan, now) else fresh
-
-
-def note_lag(network: Network, plan: Plan, answer: Answer, behind: Collection[str], now: float) -> None:
-    """Note that the nodes in `behind` lag: they said that they do not have the block of this call, and another node has
-    it. Only such an answer proves a lag, because a client can provoke these errors."""
-    block = plan.block
-    if block is None or answer.result is None or is_empty(bytes(answer.result)):
-        return
-    for node in network.pool.nodes:
-        if node.id in behind:
-            node.lacked(block, network.pool.most_lag, now)
 
 
 def reached(network: Network, plan: Plan, node_id: str) -> None:

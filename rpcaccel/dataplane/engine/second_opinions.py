@@ -71,6 +71,16 @@ class SecondOpinions:
             return
         self._go_on(_Comparison(network, plan, first))
 
+    def decide(self, network: Network, plan: Plan, first: NodeAnswer, second: NodeAnswer) -> None:
+        """Have a third node decide between the answers of two, of which the first was given to no client."""
+        results, table = (first.result, second.result), network.chain.differences
+        compares = may_be_compared(plan) and comparable(plan.method, table) and network.sampling.affords(self._clock())
+        if compares and len(second.result) <= LONGEST_COMPARED and is_fixed(plan, results, network.sight.view):
+            comparison = _Comparison(network, plan, first)
+            comparison.kept = None
+            comparison.take(second)
+            self._go_on(comparison)
+
     def _go_on(self, comparison: _Comparison) -> None:
         """Ask one more node, where there is one that may be asked."""
         network, now = comparison.network, self._clock()
@@ -97,7 +107,7 @@ class SecondOpinions:
 
     def _conclude(self, comparison: _Comparison) -> None:
         """Take in what the nodes said that could be asked."""
-        self.heard(comparison.network, comparison.plan, comparison.groups, kept=comparison.given[0])
+        self.heard(comparison.network, comparison.plan, comparison.groups, kept=comparison.kept)
 
     def heard(
         self, network: Network, plan: Plan, groups: Sequence[list[NodeAnswer]], kept: NodeAnswer | None = None
@@ -167,7 +177,7 @@ class NodeAnswer:
 class _Comparison:
     """One answer that is being compared."""
 
-    __slots__ = ("bare", "given", "groups", "network", "plan")
+    __slots__ = ("bare", "given", "groups", "kept", "network", "plan")
 
     def __init__(self, network: Network, plan: Plan, first: NodeAnswer) -> None:
         self.network = network
@@ -175,6 +185,8 @@ class _Comparison:
         self.bare = plan if plan.terms is not None else plan.on(Terms(min_head=-1))
         """The plan on terms: what comes of it is kept nowhere and shared with nobody."""
         self.given: list[NodeAnswer] = []
+        self.kept: NodeAnswer | None = first
+        """The answer that may have been kept."""
         self.groups: list[list[NodeAnswer]] = []
         self.take(first)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.block_logs import NotLogs, read_logs
@@ -232,7 +233,7 @@ class BlockSource:
             told: the nodes that answered before: others are preferred.
         """
         network = self.network
-        plan = network.plan(method, params)
+        plan = replace(network.plan(method, params), checked=True)
         alone = tries > 0 or bool(told) or number > min(plan.min_head, network.view.head)
         outcome = None
         if alone:

@@ -74,6 +74,8 @@ class Attempt:
         self._over = over  # let go once called: a ring of objects would be left to the garbage collector
         self._span: TracedAttempt | None = None
         self.permit = node.begin(began, bulkhead)
+        if node.contradictions.methods:
+            node.contradictions.asked(plan.rule.method, began)
         if node.quota is not None:
             node.quota.spend(plan.rule.heavy, began)
         self.cell = cell = pool.cells.get(node.id) or NodeCell("", node.id)
@@ -137,7 +139,7 @@ class Attempt:
             try:
                 if isinstance(reply, Failure) or reply.result is None:
                     told, kind = attempt._classify(reply)
-                elif (kind := judge_result(attempt.plan.rule, reply.result)) is None:
+                elif (kind := judge_result(attempt.plan, reply.result, attempt.head)) is None:
                     attempt.ended, attempt.end = now, "answered"
                     elapsed, size = reply.elapsed, size + len(reply.result)
                     good.append(attempt)
@@ -185,7 +187,8 @@ class Attempt:
         if not self._is_no_fault(kind):
             stated = kind is FailureKind.TOO_LARGE and self.plan.range is not None and reply.error is not None
             longest = stated_limit(error_parts(reply.error)[1]) if stated and reply.error else None
-            node.learn(kind, self.plan, now, retry_after=reply.retry_after, content=content, longest=longest)
+            if kind is not FailureKind.PRUNED or reply.error is not None:  # a result counts once another node has more
+                node.learn(kind, self.plan, now, retry_after=reply.retry_after, content=content, longest=longest)
             verdict = policy(kind).breaker
             if verdict == "failure":
                 pool.balancer.failed(node)

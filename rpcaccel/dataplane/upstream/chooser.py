@@ -103,7 +103,10 @@ class PoolChooser:
 
 
 _PARKED = (Ineligibility.PARKED, Ineligibility.METHOD_PARKED, Ineligibility.SPENT)
-_MAY_BE_WELL = (Ineligibility.BREAKER_OPEN, Ineligibility.EJECTED, Ineligibility.PROVING)
+_MAY_BE_WELL = (
+    *(Ineligibility.BREAKER_OPEN, Ineligibility.EJECTED, Ineligibility.PROVING),
+    *(Ineligibility.DISTRUSTED, Ineligibility.CONTRADICTED),
+)
 
 
 def _parked_until(node: Node, why: Ineligibility, plan: Plan, now: float) -> float:

@@ -114,6 +114,9 @@ class Knobs:
     archive: bool = True
     """Whether the node keeps all state, or only that of the newest `prune_depth` blocks."""
     prune_depth: int = 128
+    oldest: int = 0
+    """The oldest block that the node still has, beside the first one: about older blocks the node answers null, or an
+    empty list of blocks or logs."""
     explorer: bool = True
     """Whether the node has the index that the history methods need."""
     chain_id: int | None = None

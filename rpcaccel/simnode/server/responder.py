@@ -6,6 +6,10 @@ import json
 from random import Random
 from typing import Any
 
+from rpcaccel import chains
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
+from rpcaccel.core.plan.planner import Planner
+from rpcaccel.core.replies.result_check import block_of
 from rpcaccel.simnode.chain.clock import Clock
 from rpcaccel.simnode.chain.knobs import Knobs
 from rpcaccel.simnode.chain.sim_chain import Branch, SimChain
@@ -52,6 +56,8 @@ class Responder:
         self.local = Local(name, knobs, clock, self.rng)
         self.counts = Counts()
         self._limiters = Limiters()
+        table = chains.load(chain.spec.kind)
+        self._planner = Planner("simnode", table.rules, table.tags, final_at_once=True)
         self._registry = HARMONY if chain.spec.kind == "harmony" else ETHEREUM
         self._stalled_at: int | None = None
         knobs.on_change = self._before_change
@@ -147,7 +153,18 @@ class Responder:
             result = method.run(asked, *arguments)
         except _STUMBLES:
             raise failed("method handler crashed") from None
+        if self.knobs.oldest:
+            result = self._kept(call, result)
         return spelled(self.knobs.client, call.method, result) if version == "geth" else result
+
+    def _kept(self, call: RequestItem, result: bytes) -> bytes:
+        """The result of a node that dropped its old blocks."""
+        view = ChainSnapshot(head=self.head, best=self.head, final=self.head, eth_chain_id=1, network_id=1)
+        plan = self._planner.plan(call.method, call.params or b"[]", view)
+        block = block_of(result) if plan.oldest is None else plan.oldest
+        if block is None or not 0 < block < self.knobs.oldest:
+            return result
+        return b"[]" if plan.rule.split else b"null"
 
     async def _pass_limiter(self, name: str, version: str) -> None:
         knobs = self.knobs

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.dispatch.retry_budget import Budget
+from rpcaccel.core.dispatch.retry_budget import UNPROVEN, Budget
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 
 
@@ -70,6 +70,36 @@ def test_a_retry_is_paid_from_what_the_table_of_failures_says(kind: FailureKind)
     assert paid == {"nothing": 100, "apart": 2, "budget": 10}[policy(kind).pays]
     assert budget.left(1.0) == (0.0 if policy(kind).pays == "budget" else 10.0)
     assert budget.refused == 100 - paid
+
+
+def test_an_error_that_one_node_alone_gives_costs_nothing_in_the_end() -> None:
+    budget, error = Budget(share=0.0, floor=0.1, span=10.0), Failure(FailureKind.UNKNOWN, "said")
+    for _ in range(1000):
+        assert budget.retry(error, 1.0, told=True)
+        budget.answered_elsewhere(1.0)
+    assert sum(budget.retry(error, 1.0, told=True) for _ in range(100)) == UNPROVEN, "so many may be under way at once"
+
+
+def test_an_error_that_all_nodes_give_uses_up_what_is_set_apart() -> None:
+    budget, error = Budget(share=0.1, floor=1.0, span=10.0), Failure(FailureKind.UNKNOWN, "said")
+    retried = 0
+    for _ in range(1000):
+        budget.call(1.0)
+        if budget.retry(error, 1.0, told=True):
+            retried += 1
+            budget.failed_again(error, 1.0)
+    assert retried <= 0.25 * (0.1 * 1000 + 10.0) + 1
+    assert budget.left(1.0) == 110.0, "nothing is taken from other retries"
+
+
+def test_second_opinions_are_bounded_and_cost_nothing_where_they_find_something() -> None:
+    budget = Budget(share=0.0, floor=1.0, span=10.0)
+    for _ in range(100):
+        assert budget.doubt(1.0)
+        budget.rightly_doubted(1.0)
+    assert sum(budget.doubt(1.0) for _ in range(100)) == 2
+    assert budget.left(1.0) == 10.0
+    assert budget.retry(Failure(FailureKind.UNKNOWN, "said"), 1.0)
 
 
 @pytest.mark.parametrize("known", [True, False])

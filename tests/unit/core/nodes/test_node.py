@@ -12,7 +12,7 @@ from rpcaccel.core.nodes.concurrency_limit import Limit
 from rpcaccel.core.nodes.node import HIDDEN_FOR, LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
 from rpcaccel.core.nodes.parking import DIFFERENT
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, Bulkhead, CacheClass, Rule
+from rpcaccel.core.plan.rules import OLD_STATE, UNKNOWN, Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
 
 
@@ -167,12 +167,18 @@ def test_invented_method_names_are_remembered_within_bounds_and_displace_nothing
 
 def test_the_pruned_bound_grows_and_is_forgotten() -> None:
     node = Node("a")
-    node.learn(FailureKind.PRUNED, plan(block=100), 1.0)
-    node.learn(FailureKind.PRUNED, plan(block=50), 2.0)
-    node.learn(FailureKind.PRUNED, plan(), 2.0)
+    node.learn(FailureKind.PRUNED, plan(block=100, needs=(OLD_STATE,)), 1.0)
+    node.learn(FailureKind.PRUNED, plan(block=50, needs=(OLD_STATE,)), 2.0)
+    node.learn(FailureKind.PRUNED, plan(needs=(OLD_STATE,)), 2.0)
     assert node.pruned_below == 101
-    node.learn(FailureKind.PRUNED, plan(block=10), 3.0 + LACKS_FOR)
+    node.learn(FailureKind.PRUNED, plan(block=10, needs=(OLD_STATE,)), 3.0 + LACKS_FOR)
     assert node.pruned_below == 11
+
+
+def test_a_node_that_dropped_old_blocks_may_have_their_state() -> None:
+    node = Node("a")
+    node.learn(FailureKind.PRUNED, plan("eth_getBlockByNumber", block=100), 1.0)
+    assert (node.windows, node.pruned_below) == ({"eth_getBlockByNumber": (101, 1.0 + LACKS_FOR)}, 0)
 
 
 def test_a_method_that_reaches_back_less_far_than_the_state_says_nothing_of_the_state() -> None:

@@ -3,11 +3,23 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel import chains
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.rules import RuleTable
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.replies.result_check import judge_result
+from rpcaccel.core.replies.result_check import block_of, is_unsure, judge_result
+from tests.support.dataplane.fake_client import plan_of as about
 
 HARMONY, ETHEREUM = chains.load("harmony").rules, chains.load("ethereum").rules
+HEAD, FINAL = 50, 42
+VIEW = ChainSnapshot(head=HEAD, best=HEAD, final=FINAL, finalized=FINAL, eth_chain_id=1, network_id=1)
+
+
+def planned(chain: str, method: str, params: str) -> Plan:
+    """The plan of a call at a head of 50, where 42 is final."""
+    table = chains.load(chain)
+    return Planner("n", table.rules, table.tags, final_at_once=chain == "harmony").plan(method, params.encode(), VIEW)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +39,7 @@ HARMONY, ETHEREUM = chains.load("harmony").rules, chains.load("ethereum").rules
     ],
 )
 def test_what_a_method_never_answers_is_no_answer(method: str, result: bytes) -> None:
-    assert judge_result(HARMONY.get(method), result) is FailureKind.IMPOSSIBLE
+    assert judge_result(about(HARMONY.get(method)), result, HEAD) is FailureKind.IMPOSSIBLE
 
 
 @pytest.mark.parametrize(
@@ -46,8 +58,8 @@ def test_what_a_method_never_answers_is_no_answer(method: str, result: bytes) ->
     ],
 )
 def test_what_may_be_is_let_through(method: str, result: bytes) -> None:
-    assert judge_result(HARMONY.get(method), result) is None
-    assert judge_result(ETHEREUM.get(method), result) is None
+    assert judge_result(about(HARMONY.get(method)), result, HEAD) is None
+    assert judge_result(about(ETHEREUM.get(method)), result, HEAD) is None
 
 
 @pytest.mark.parametrize(
@@ -62,17 +74,138 @@ def test_what_may_be_is_let_through(method: str, result: bytes) -> None:
 @pytest.mark.parametrize("rules", [ETHEREUM, HARMONY], ids=["ethereum", "harmony"])
 def test_a_node_that_gave_a_trace_up_says_so_inside_its_result(rules: RuleTable, method: str, words: bytes) -> None:
     result = b'[{"txHash":"0x1","result":{}},{"txHash":"0x2","error":"' + words + b'"}]'
-    assert judge_result(rules.get(method), result) is FailureKind.NODE_TIMEOUT
-    assert judge_result(rules.get("eth_getLogs"), result) is None
+    assert judge_result(about(rules.get(method)), result, HEAD) is FailureKind.NODE_TIMEOUT
+    assert judge_result(about(rules.get("eth_getLogs")), result, HEAD) is None
 
 
 def test_a_contract_that_speaks_of_a_timeout_has_not_given_up() -> None:
     result = b'[{"result":{"error":"execution reverted","revertReason":"execution timeout"}}]'
-    assert judge_result(ETHEREUM.get("debug_traceBlockByNumber"), result) is None
+    assert judge_result(about(ETHEREUM.get("debug_traceBlockByNumber")), result, HEAD) is None
 
 
 def test_a_null_for_want_of_the_index_is_no_answer() -> None:
     rule = HARMONY.get("hmyv2_getStakingTransactionsHistory")
-    assert judge_result(rule, memoryview(b"null")) is FailureKind.ROLE_MISSING
-    assert judge_result(rule, b'{"staking_transactions":[]}') is None
-    assert judge_result(HARMONY.get("hmyv2_getTransactionByHash"), b"null") is None
+    assert judge_result(about(rule), memoryview(b"null"), HEAD) is FailureKind.ROLE_MISSING
+    assert judge_result(about(rule), b'{"staking_transactions":[]}', HEAD) is None
+    assert judge_result(about(HARMONY.get("hmyv2_getTransactionByHash")), b"null", HEAD) is None
+
+
+HARMONY_CALLS = [
+    ("eth_getBlockByNumber", '["0x20",false]'),
+    ("hmyv2_getBlockByNumber", '[32,{"fullTx":false}]'),
+    ("hmy_getBlockByNumber", '["0x20",true]'),
+    ("hmyv2_getHeaderByNumber", "[32]"),
+    ("eth_getBalance", f'["0x{1:040x}","0x20"]'),
+    ("hmyv2_getBalanceByBlockNumber", f'["0x{1:040x}",32]'),
+    ("hmy_getBalance", f'["0x{1:040x}","latest"]'),
+    ("eth_getCode", f'["0x{1:040x}","0x20"]'),
+    ("eth_gasPrice", "[]"),
+    ("hmyv2_getBlocks", "[30,32,{}]"),
+    ("eth_getLogs", '[{"fromBlock":"0x1e","toBlock":"0x20"}]'),
+]
+ETHEREUM_CALLS = [
+    ("eth_getBlockByNumber", '["0x20",false]'),
+    ("eth_getBlockByNumber", '["latest",false]'),
+    ("eth_getHeaderByNumber", '["0x20"]'),
+    ("eth_getBlockReceipts", '["0x20"]'),
+    ("eth_getBlockTransactionCountByNumber", '["0x20"]'),
+    ("eth_getBalance", f'["0x{1:040x}","0x20"]'),
+    ("eth_getTransactionCount", f'["0x{1:040x}","0x20"]'),
+    ("eth_getStorageAt", f'["0x{1:040x}","0x0","0x20"]'),
+    ("eth_call", f'[{{"to":"0x{1:040x}"}},"0x20"]'),
+    ("eth_gasPrice", "[]"),
+    ("eth_getLogs", '[{"fromBlock":"0x1e","toBlock":"0x20"}]'),
+]
+
+
+@pytest.mark.parametrize(
+    ("chain", "method", "params"),
+    [("harmony", *call) for call in HARMONY_CALLS] + [("ethereum", *call) for call in ETHEREUM_CALLS],
+)
+def test_a_null_where_a_node_with_the_block_has_something_is_no_answer(chain: str, method: str, params: str) -> None:
+    plan = planned(chain, method, params)
+    assert judge_result(plan, b"null", HEAD) is FailureKind.PRUNED
+    assert not is_unsure(plan, b'"0x1"')
+
+
+@pytest.mark.parametrize(
+    ("chain", "method", "params", "result"),
+    [
+        ("harmony", "hmyv2_getBlocks", "[30,32,{}]", b"[]"),
+        ("harmony", "hmyv2_getBlockSigners", "[32]", b"[]"),
+        ("harmony", "hmy_getHeaderByNumberRLPHex", "[32]", b'""'),
+    ],
+)
+def test_an_empty_form_of_a_block_that_the_node_has_is_no_answer(
+    chain: str, method: str, params: str, result: bytes
+) -> None:
+    assert judge_result(planned(chain, method, params), result, HEAD) is FailureKind.PRUNED
+
+
+@pytest.mark.parametrize(
+    ("chain", "method", "params", "result"),
+    [
+        ("ethereum", "eth_getBlockByNumber", '["0x33",false]', b"null"),  # a block yet to come
+        ("ethereum", "eth_getBlockByNumber", '["pending",false]', b"null"),
+        ("ethereum", "eth_getTransactionByBlockNumberAndIndex", '["0x20","0x9"]', b"null"),
+        ("ethereum", "eth_getUncleByBlockNumberAndIndex", '["0x20","0x0"]', b"null"),
+        ("ethereum", "eth_getBlockReceipts", '["0x20"]', b"[]"),
+        ("ethereum", "eth_getLogs", '[{"fromBlock":"0x1e","toBlock":"0x20"}]', b"[]"),
+        ("harmony", "hmyv2_getBlockSigners", "[0]", b"[]"),
+        ("harmony", "hmyv2_getBlockSigners", "[50]", b"[]"),  # its signers stand in the block to come
+        ("harmony", "hmyv2_getBlocks", "[32,30,{}]", b"[]"),
+        ("harmony", "hmyv2_getDelegationByDelegatorAndValidator", '["one1","one1"]', b"null"),
+    ],
+)
+def test_a_null_that_a_good_node_may_give_is_one(chain: str, method: str, params: str, result: bytes) -> None:
+    assert judge_result(planned(chain, method, params), result, HEAD) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "result"),
+    [
+        ("eth_getBlockByHash", f'["0x{7:064x}",false]', b"null"),
+        ("eth_getTransactionByHash", f'["0x{7:064x}"]', b"null"),
+        ("eth_getTransactionReceipt", f'["0x{7:064x}"]', b"null"),
+        ("eth_getRawTransactionByHash", f'["0x{7:064x}"]', b'"0x"'),
+        ("eth_getLogs", '[{"fromBlock":"0x1e","toBlock":"0x20"}]', b"[]"),
+        ("eth_getLogs", f'[{{"blockHash":"0x{7:064x}"}}]', b"[]"),
+        ("eth_getBlockReceipts", '["0x20"]', b"[]"),
+        ("eth_getTransactionByBlockNumberAndIndex", '["0x20","0x0"]', b"null"),
+    ],
+)
+def test_that_there_is_nothing_old_is_something_to_ask_another_node_about(
+    method: str, params: str, result: bytes
+) -> None:
+    assert is_unsure(planned("ethereum", method, params), result)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "result"),
+    [
+        ("eth_getLogs", '[{"fromBlock":"0x32","toBlock":"latest"}]', b"[]"),  # not final
+        ("eth_getCode", f'["0x{1:040x}","0x20"]', b'"0x"'),
+        ("eth_call", f'[{{"to":"0x{1:040x}"}},"0x20"]', b'"0x"'),
+        ("eth_syncing", "[]", b"null"),
+        ("foo_bar", "[]", b"null"),
+    ],
+)
+def test_that_there_is_nothing_is_a_plain_answer_elsewhere(method: str, params: str, result: bytes) -> None:
+    assert not is_unsure(planned("ethereum", method, params), result)
+
+
+@pytest.mark.parametrize(
+    ("result", "block"),
+    [
+        (b'{"number":"0x1f","hash":"0x1"}', 31),
+        (b'{"blockNumber":31,"logs":[]}', 31),
+        (b'[{"blockNumber":"0x1e"},{"blockNumber":"0x1f"}]', 31),
+        (b'{"number":null}', None),
+        (b'{"number":"many"}', None),
+        (b'"0x1f"', None),
+        (b"[1]", None),
+        (b"[]", None),
+    ],
+)
+def test_a_result_names_the_block_in_which_it_stands(result: bytes, block: int | None) -> None:
+    assert block_of(result) == block

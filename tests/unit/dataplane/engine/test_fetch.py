@@ -137,7 +137,7 @@ async def test_when_nobody_has_the_method_one_node_says_so() -> None:
 async def test_a_pruned_answer_teaches_the_bound() -> None:
     world = World(Scripted(error("pruned")), Scripted(WELL))
     await world.call(block=41)
-    assert world.nodes[0].pruned_below == 42
+    assert [below for below, _ in world.nodes[0].windows.values()] == [42]
 
 
 @instantly

@@ -123,7 +123,8 @@ async def test_a_node_that_lies_is_found_within_a_thousand_calls_of_that_kind(
             assert {case.method for case in told.cases} == {called(0)[0]}
             assert all(case.minority == ("node-1",) for case in told.cases), told.cases
             assert cells(proxy)["node-1"].minority == len(told.cases)
-            assert sum(node.counts.calls for node in nodes) <= calls * 1.005 + 1
+            again = sum(cell.retries for cell in cells(proxy).values())
+            assert sum(node.counts.calls for node in nodes) <= calls * 1.005 + 2 + again
 
 
 async def test_a_node_on_another_branch_is_contradicted_about_settled_blocks() -> None:
