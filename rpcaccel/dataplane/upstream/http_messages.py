@@ -159,8 +159,10 @@ def read_replies(reply: HttpReply, first: int, count: int) -> list[Answer | Fail
     Failure of each call, which carries the object's error.
     """
     body = reply.body
-    if not (body.isascii() or json_text.is_utf8(body)):
-        return [_not_json_rpc("text that is not UTF-8")] * count
+    if not body.isascii():
+        if not json_text.is_utf8(body):
+            return [_not_json_rpc("text that is not UTF-8")] * count
+        body = json_text.unmarked(body)
     try:
         try:
             envelopes = [_decode(body)] if count == 1 else _decode_batch(body)
