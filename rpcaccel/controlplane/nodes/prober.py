@@ -38,6 +38,8 @@ TELL_EVERY = 1.0
 """Seconds after which the heads are published again though only latencies and times have changed."""
 FIRST_WITHIN = 0.3
 """Seconds that the first heads wait for all nodes to be probed: workers should not begin with half of them."""
+RENEWED_WITHIN = 0.5
+"""Seconds for which nodes are waited for that are looked at because a call changed their state."""
 _PATIENCE = 5.0
 _CONNECTIONS = 4
 _LARGEST = 16 << 20
@@ -162,6 +164,18 @@ class Prober:
             return
         if self._book.hint(node_id, head, self._clock(), self._pace.seconds):
             self._tell()
+
+    async def renew(self) -> None:
+        """Look at all nodes, and begin a fork epoch: a call changed state or blocks without a new block."""
+
+        async def look(probed: ProbeState) -> None:
+            await self._probe(probed)
+            await self._probe(probed)  # a head that went back is believed when it is told twice
+
+        if looks := [asyncio.ensure_future(look(probed)) for probed in self._nodes.values()]:
+            await asyncio.wait(looks, timeout=RENEWED_WITHIN)
+        self._book.renew()
+        self._tell()
 
     async def probe_now(self, node_id: str) -> NodeHead | None:
         """Probe a node at once, its identity included; None when there is no such node."""
