@@ -113,8 +113,7 @@ class Supervisor:
         self._admin: Admin | None = None
         self._logging: LogSettings | None = None
         self._renewing: asyncio.Task[None] | None = None
-        self._rewrites: dict[str, bool] = {}
-        """The networks that are being forgotten; True: once more afterwards."""
+        self._rewrites: dict[str, bool] = {}  # the networks that are being forgotten; True: once more afterwards
         self._forgetting: set[asyncio.Task[None]] = set()
         self._to_renew = self._ending = False
         self._hosts = Hosts(self.ledger, self.links, self.events)
