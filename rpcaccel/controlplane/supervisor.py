@@ -49,7 +49,7 @@ from rpcaccel.controlplane.workers.workers import Watchdog, Workers
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import Announced, Heads, Noted, Spent, WorkerReport
+from rpcaccel.core.messages import Announced, Heads, Noted, Rewritten, Spent, WorkerReport
 from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews
 from rpcaccel.dataplane import logs
@@ -113,6 +113,8 @@ class Supervisor:
         self._admin: Admin | None = None
         self._logging: LogSettings | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._rewrites: dict[str, bool] = {}  # the networks that are being forgotten; True: once more afterwards
+        self._forgetting: set[asyncio.Task[None]] = set()
         self._to_renew = self._ending = False
         self._hosts = Hosts(self.ledger, self.links, self.events)
         self._began = time.monotonic()
@@ -310,6 +312,29 @@ class Supervisor:
         done = await purge(body, self.links)
         await self._hosts.purged(body, complete=done["complete"])
 
+    def _rewritten(self, network: str) -> None:
+        """Drop everything that is kept of a network, of which a call changed state or blocks without a new block. While
+        that goes on for earlier calls, it is done once more for all that come meanwhile."""
+        if network in self._rewrites:
+            self._rewrites[network] = True
+            return
+        self._rewrites[network] = False
+        task = asyncio.create_task(self._forget(network), name=f"forget {network}")
+        self._forgetting.add(task)
+        task.add_done_callback(self._forgetting.discard)
+
+    async def _forget(self, network: str) -> None:
+        again = True
+        while again:
+            self._rewrites[network] = False
+            done = await asyncio.gather(
+                self._purge_wrong({"network": network}), self._probers.renew(network), return_exceptions=True
+            )
+            for error in filter(None, done):
+                log.error("what was kept of a network was not dropped", network=network, reason=repr(error))
+            again = self._rewrites[network]
+        del self._rewrites[network]
+
     async def _drain_wrong(self, network: str, node: str) -> bool:
         """Drain a node whose answers others contradict, unless no other node of the network takes calls. Returns
         whether it is drained."""
@@ -410,6 +435,8 @@ class Supervisor:
             self.errors.take(hint, time.monotonic())
         elif isinstance(hint, Case):
             self.disagreements.hear(hint)
+        elif isinstance(hint, Rewritten):
+            self._rewritten(hint.network)
         elif isinstance(hint, Sent):
             for link in self.links:
                 link.tell(hint)

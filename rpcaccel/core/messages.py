@@ -136,6 +136,12 @@ class Announced(Struct, frozen=True, tag=True):
     """The result of the notification: raw JSON text, as the node sent it."""
 
 
+class Rewritten(Struct, frozen=True, tag=True):
+    """A call changed the state or the blocks of a network without a new block (core.plan.rules.Rule.rewrites)."""
+
+    network: str
+
+
 class PurgeOrder(Struct, frozen=True, tag=True):
     """Remove entries from the cache, or only count them."""
 
@@ -231,7 +237,7 @@ class QuotaBrought(Struct, frozen=True, tag=True):
 
 Order = Adopt | Heads | Announced | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
 """From the control plane to a worker."""
-Noted = Hint | Sent | ErrorNews | Case
+Noted = Hint | Sent | ErrorNews | Case | Rewritten
 """What a worker notes while it answers calls, and tells at once."""
 Word = Started | Adopted | WorkerReport | PurgeDone | ExplainReply | Recorded | Spent | Noted
 """From a worker to the control plane."""

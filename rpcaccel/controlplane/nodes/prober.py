@@ -42,6 +42,8 @@ FIRST_WITHIN = 0.3
 """Seconds that the first heads wait for all nodes to be probed: workers should not begin with half of them."""
 QUICKEST = 0.1
 """Seconds between two probes of a node at the least, where the settings name the block time."""
+RENEWED_WITHIN = 0.5
+"""Seconds for which nodes are waited for that are looked at because a call changed their state."""
 _PATIENCE = 5.0
 _TOLD = 128
 """Blocks that were announced to the workers and are remembered: each is announced once."""
@@ -152,6 +154,18 @@ class Prober:
         probed = self._nodes.get(node_id)
         if probed is not None and probed.schedule.hinted(head):
             probed.wake()
+
+    async def renew(self) -> None:
+        """Look at all nodes, and begin a fork epoch: a call changed state or blocks without a new block."""
+
+        async def look(probed: ProbeState) -> None:
+            await self._probe(probed)
+            await self._probe(probed)  # a head that went back is believed when it is told twice
+
+        if looks := [asyncio.ensure_future(look(probed)) for probed in self._nodes.values()]:
+            await asyncio.wait(looks, timeout=RENEWED_WITHIN)
+        self._book.renew()
+        self._tell()
 
     async def probe_now(self, node_id: str) -> NodeHead | None:
         """Probe a node at once, its identity included; None when there is no such node."""

@@ -86,6 +86,12 @@ class Probers:
         if known is not None:
             known[1].hint(hint.node, hint.head)
 
+    async def renew(self, network: str) -> None:
+        """Look at all nodes of a network whose state or blocks a call changed."""
+        known = self._probers.get(network)
+        if known is not None:
+            await known[1].renew()
+
     async def probe_now(self, network: str, node: str) -> NodeHead | None:
         """Probe a node at once; None when there is no such node."""
         known = self._probers.get(network)

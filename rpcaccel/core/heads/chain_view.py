@@ -100,7 +100,7 @@ class ChainView:
         late: then they name an older block, or one of a branch that was left."""
         known = self.hashes.get(sighting.number) if may_reorganise else None
         if known is None:
-            return sighting.number > self.head
+            return sighting.number > self.head and sighting.hash not in self._left
         return sighting.hash is not None and sighting.hash != known and sighting.hash not in self._left
 
     def record(self, number: int, block_hash: str | None) -> bool:
@@ -110,16 +110,20 @@ class ChainView:
         known = self.hashes.get(number)
         if known is not None and known != block_hash:
             # Hashes of the branch that it left no longer count.
-            self._left |= {told: None for other, told in self.hashes.items() if other >= number}
+            self._leave(number)
             self._left.pop(block_hash, None)
-            for told in [*self._left][:-REMEMBERED]:
-                del self._left[told]
             self.hashes, self.final_hash, self.turned_at = {number: block_hash}, None, number
             return True
         self.hashes[number] = block_hash
         if len(self.hashes) > REMEMBERED:
             del self.hashes[min(self.hashes)]
         return False
+
+    def _leave(self, number: int) -> None:
+        """Note that the blocks from this one on are left behind."""
+        self._left |= {told: None for other, told in self.hashes.items() if other >= number}
+        for told in [*self._left][:-REMEMBERED]:
+            del self._left[told]
 
     def _follow(self, number: int, left: bool) -> bool:
         """Move the head. Without a changed hash it goes back only when the node reports that twice.
@@ -130,6 +134,7 @@ class ChainView:
             if not self._lower:
                 self._lower = True
                 return False
+            self._leave(number + 1)
             self.hashes = {told: known for told, known in self.hashes.items() if told <= number}
             left, self.turned_at = True, number + 1
         self.head, self._lower = number, False

@@ -319,6 +319,14 @@ class HeadBook:
         if view.counts:
             self._fork()
 
+    def renew(self) -> None:
+        """Begin a fork epoch: state or blocks were changed without a new block, and no key made before may be used. A
+        head that went back is not waited for."""
+        if self._may_reorganise:
+            self._fork()
+        else:
+            self._epoch += 1
+
     def _fork(self) -> None:
         self._epoch += 1
         self._moved = True

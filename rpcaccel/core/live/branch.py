@@ -28,7 +28,7 @@ from itertools import islice
 from msgspec import Struct
 
 from rpcaccel.core.live.block import LiveBlock
-from rpcaccel.core.live.window import BlockPool, Window
+from rpcaccel.core.live.window import BlockPool, BlockWindow
 
 WINDOW = 128
 """Blocks that are remembered: a deeper reorganisation cannot be followed."""
@@ -107,7 +107,7 @@ class FollowedBranch:
         self._start = Want(number, block_hash)
         self._final_at_once = final_at_once
         self._most = most
-        self._window = Window(most, most_bytes, ROOTS)
+        self._window = BlockWindow(most, most_bytes, ROOTS)
         self._unsent: set[str] = set()
         """Blocks of the window that were never appended: the first one, and those below."""
         self._pool = BlockPool(_POOL, most_bytes, FAR + CHUNK)

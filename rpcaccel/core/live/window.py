@@ -15,7 +15,7 @@ from rpcaccel.core.live.block import LiveBlock
 _number = attrgetter("number")
 
 
-class Window:
+class BlockWindow:
     """Blocks of a branch, oldest first.
 
     Args:

@@ -210,6 +210,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     logs: LogsForm = ""
     """Where the logs in the result are, on a chain whose nodes may give false block hashes in them; each hash is
     compared with that of the block. Empty: nothing is compared."""
+    rewrites: bool = False
+    """For a write: it changes state, time or blocks without a new block, as on a node for development, so that nothing
+    that was kept before is true for certain."""
     may_move: bool = False
     """The call names something that a reorganisation can move to another block, such as a transaction. Its answer is
     kept for good only once its block is settled, whatever its class."""
@@ -273,6 +276,8 @@ class Denied(Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     patterns: tuple[str, ...]
     """Names and fnmatch patterns, case-sensitive."""
+    rewrites: bool = False
+    """Do these methods change state, time or blocks without a new block (`Rule.rewrites`)?"""
 
 
 class RuleTable:
@@ -283,16 +288,15 @@ class RuleTable:
     def __init__(self, rules: dict[str, Rule], denied: Sequence[Denied] = ()) -> None:
         self.denied = tuple(denied)
         self._denied = tuple(
-            (form, replace(UNKNOWN, why=one.why, kind="write", deny=True))
+            (form, replace(UNKNOWN, why=one.why, kind="write", deny=True, rewrites=one.rewrites))
             for one in self.denied
             if (form := any_of(one.patterns)) is not None
         )
         self._rules = {method: self._deny(rule) for method, rule in rules.items()}
 
     def _deny(self, rule: Rule) -> Rule:
-        if rule.deny or not any(form.match(rule.method) for form, _ in self._denied):
-            return rule
-        return replace(rule, deny=True)
+        denied = next((one for form, one in self._denied if form.match(rule.method)), None)
+        return rule if denied is None else replace(rule, deny=True, rewrites=rule.rewrites or denied.rewrites)
 
     def get(self, method: str) -> Rule:
         """The rule of `method`; without one, UNKNOWN or its denied variant if a pattern denies the method."""

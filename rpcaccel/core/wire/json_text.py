@@ -39,6 +39,12 @@ class TooDeep(ValueError):
     """The text is nested too deeply or too often, or is too long, to be split."""
 
 
+def unmarked(text: bytes) -> bytes:
+    """The text without a byte order mark in front, which some programs write and parsers may ignore (RFC 8259 section
+    8.1)."""
+    return text.lstrip(b" \t\r\n").removeprefix(codecs.BOM_UTF8)
+
+
 def is_utf8(text: bytes) -> bool:
     """Is the text valid UTF-8? Pure ASCII, the usual case, is recognised at memory speed."""
     return text.isascii() or at_once(utf8_steps(text))

@@ -93,6 +93,7 @@ def decode(body: bytes, most: int = 100_000) -> Call | Invalid | list[Raw]:
     """
     if not json_text.is_utf8(body):
         return NOT_JSON
+    body = json_text.unmarked(body)
     stripped = body.lstrip(_SPACE)
     if not stripped:
         return EMPTY_BODY

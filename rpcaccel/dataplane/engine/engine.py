@@ -18,7 +18,7 @@ from rpcaccel.core.client_limits import Exposure
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
-from rpcaccel.core.messages import Hint
+from rpcaccel.core.messages import Hint, Rewritten
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.replies.failure import FailureKind
@@ -36,6 +36,9 @@ from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import OneNode, Separation
 from rpcaccel.stores.base import NoStore, Store
 
+REWRITTEN_WITHIN = 1.0
+"""Seconds that the answer to a call that changes state without a new block waits for the control plane at the most."""
+
 
 class Engine:
     """Answers the calls of one worker. Holds the tiers and the flights; settings belong to the networks."""
@@ -47,7 +50,7 @@ class Engine:
         tally: Tally,
         clock: Callable[[], float],
         rng: random.Random,
-        on_hint: Callable[[Hint | Sent | Case], None] = lambda _hint: None,
+        on_hint: Callable[[Hint | Sent | Case | Rewritten], None] = lambda _hint: None,
         *,
         disk: Store | None = None,
         single_flight: Mode = "auto",
@@ -112,6 +115,8 @@ class Engine:
         rule, key, flights = plan.rule, plan.flight_key, self.flights
         if rule.kind in sticky.KINDS:
             return self._filter(network, plan, client)
+        if rule.rewrites:
+            return CarriedFlight(flights, None, self._rewrite(network, plan, client)).wait()
         if key is not None:
             if self.sends.recent.hashes and self.sends.holders(network, plan, b""):
                 key += b":sent"  # what was under way before a transaction was sent may not know it
@@ -126,6 +131,16 @@ class Engine:
         if rule.agree > 1 and not (self.sends.recent.hashes and self.sends.holders(network, plan, client)):
             return self._agree(network, plan, client, key=key, bound=bound)
         return Fetch(self._fetching, network, plan, client, key=key, bound=bound).begin()
+
+    async def _rewrite(self, network: Network, plan: Plan, client: bytes) -> Outcome:
+        """Forward a call that changes state or blocks without a new block. Its answer waits until what was kept before
+        is found no more, so that who reads afterwards reads what it wrote."""
+        fork_epoch = network.view.fork_epoch
+        outcome = await Fetch(self._fetching, network, plan, client).begin()
+        if outcome.result is not None or outcome.kind is FailureKind.TIMEOUT:
+            self._fetching.rewritten(network)
+            await network.sight.turned(fork_epoch, REWRITTEN_WITHIN)
+        return outcome
 
     def _agree(
         self,

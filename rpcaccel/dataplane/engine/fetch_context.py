@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Protocol
 
-from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.cache.retention import SPREAD, Keep, judge, lifetime
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
-from rpcaccel.core.messages import Hint
+from rpcaccel.core.messages import Hint, Rewritten
 from rpcaccel.core.nodes.latency import LatencyAverage
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
@@ -72,7 +72,7 @@ class FetchContext:
         tally: Tally,
         clock: Callable[[], float],
         rng: random.Random,
-        on_hint: Callable[[Hint | Sent], None],
+        on_hint: Callable[[Hint | Sent | Rewritten], None],
         disk: Store,
         own: OwnCalls,
     ) -> None:
@@ -197,6 +197,16 @@ class FetchContext:
             self.disk.put(key, entry, inf)
         if self.shared and key in plan.shared_keys:
             self.store.put(key, entry, life.store * share)
+
+    def rewritten(self, network: Network) -> None:
+        """Drop what was kept of a network, because a call changed its state or blocks without a new block. The control
+        plane drops it everywhere else, and begins a fork epoch, so that what is under way is kept under no key that is
+        looked for."""
+        selection = Selection(network=network.name)
+        self.purges.add(selection, self.clock())
+        self.memory.purge(selection)
+        self.flights.detach(selection.matches)
+        self._on_hint(Rewritten(network.name))
 
     def _take_hint(self, network: Network, plan: Plan, result: bytes, node_id: str) -> None:
         """Tell the control plane of a block that an answer names and that its node was not known to have. The control

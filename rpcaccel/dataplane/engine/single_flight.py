@@ -142,6 +142,10 @@ class Flight(ABC):
         self._waiters.append(pending)
         return pending
 
+    def be_alone(self) -> None:
+        """Be a flight that nobody may join."""
+        self._key = None
+
     def leave(self, pending: Pending[Any]) -> None:
         """Note that one caller gave up its wait; a bound flight without callers ends."""
         if pending in self._waiters:
@@ -223,6 +227,13 @@ class Flights:
         else:
             self.joined += 1
         return await flight.wait()
+
+    def detach(self, chosen: Callable[[bytes], bool]) -> None:
+        """Let nobody join the flights of these keys any more. Who waits for one gets its answer."""
+        for key in [key for key in self.running if chosen(key)]:
+            flight = self.running.pop(key)
+            flight.be_alone()
+            self.alone.add(flight)
 
     def under_way(self) -> list[asyncio.Future[Any]]:
         """For each flight that may be joined, a future that ends when the flight ends, however it does."""

@@ -1,15 +1,19 @@
 """The fast protocol: ordinary POSTs are answered from the bytes of the socket, without an HTTP server's machinery.
 
-It stands before aiohttp's protocol on every connection. A request that core.wire.http_head reads, whole and alone in
-the buffer, is answered here, and a well-formed handshake makes the connection a WebSocket. Everything else goes,
-unchanged, to a protocol of aiohttp, which is made when it is first needed. A whole request without a body is lent to
-aiohttp, and the connection comes back when it is answered; any other connection is given to aiohttp for good. Both
-protocols ask the same request handler and write the same bytes.
+It stands before aiohttp's protocol on every connection. A request that core.wire.http_head reads is answered here, and
+a well-formed handshake makes the connection a WebSocket. Everything else goes, unchanged, to a protocol of aiohttp,
+which is made when it is first needed. A whole request without a body is lent to aiohttp, and the connection comes back
+when it is answered; any other connection is given to aiohttp for good. Both protocols ask the same request handler and
+write the same bytes.
+
+What comes behind a whole request is looked at when that has its answer, in another turn of the loop: aiohttp would
+answer nothing of what came together with something malformed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable
 from enum import StrEnum
 from functools import partial
@@ -36,7 +40,12 @@ LONGEST_PART = 64 * 1024
 """Bytes of the longest body that may come in parts. A longer one is read by aiohttp: here each part costs a copy of
 those before it."""
 _GET = b"GET "
-_WITHOUT_BODY = (b"GET ", b"HEAD ", b"OPTIONS ")
+_BEGINNINGS = (b"POST ", _GET, b"HEAD ", b"OPTIONS ")
+"""How a request begins whose head is waited for here. aiohttp says at once what is wrong with another one."""
+_WITHOUT_BODY = re.compile(
+    rb"(?:GET|HEAD|OPTIONS) (?!.*\n(?i:content-length|transfer-encoding|upgrade)[ \t]*:)", re.DOTALL
+)
+"""The head of a request that has no body behind it."""
 _END, _LAST = "\r\n\r\n", "\r\nConnection: close\r\n\r\n"
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
@@ -70,7 +79,7 @@ NEXT: dict[RequestState, dict[str, RequestState]] = {
     _BODY: {"body": _BODY, "whole": _IDLE, "give": _GIVEN, "lost": _CLOSED},
     _ASKED: {"flood": _FULL, "answered": _IDLE, "lost": _CLOSED},
     _FULL: {"flood": _FULL, "answered": _IDLE, "lost": _CLOSED},
-    _LENT: {"more": _GIVEN, "back": _IDLE, "lost": _CLOSED},
+    _LENT: {"more": _GIVEN, "flood": _LENT, "back": _IDLE, "lost": _CLOSED},
     _GIVEN: {"more": _GIVEN, "back": _GIVEN, "lost": _CLOSED},
     _CLOSED: {"answered": _CLOSED, "back": _CLOSED},
 }  # fmt: skip
@@ -181,7 +190,7 @@ class FastProtocol(asyncio.Protocol):
             self._answer(asked, data[asked.end :])
         elif state in READING:
             self._take(self._buffer + data if self._buffer else data)
-        elif state is _ASKED or state is _FULL:
+        elif state is _ASKED or state is _FULL or (state is _LENT and self._buffer):
             self._hold(data)
         else:
             self.state = NEXT[state]["more"]
@@ -196,9 +205,9 @@ class FastProtocol(asyncio.Protocol):
         for a client that left is noticed as useless only when its answer is written.
         """
         self._ended = True
-        if self.state is _LENT or self.state is _GIVEN:
+        if self.state is _GIVEN or (self.state is _LENT and not self._buffer):
             return cast(bool, self._inner.eof_received())
-        return self.task is not None
+        return self.task is not None or self.state is _ASKED or self.state is _LENT
 
     def pause_writing(self) -> None:
         """The client does not read, so nothing more is read from it. Called within the write that was too much."""
@@ -225,7 +234,8 @@ class FastProtocol(asyncio.Protocol):
         front = self._connections.front
         end = data.find(END)
         if end < 0:
-            if len(data) > front.settings.max_header or b"\n" in data.replace(b"\r\n", b""):
+            begins = any(data.startswith(one) or one.startswith(data) for one in _BEGINNINGS)
+            if not begins or len(data) > front.settings.max_header or b"\n" in data.replace(b"\r\n", b""):
                 self._hand_over(data, "give")
             else:
                 self._keep_part(data, "head")
@@ -236,19 +246,33 @@ class FastProtocol(asyncio.Protocol):
             return
         asked = self._connections.head(data[:end])
         if asked is None:
-            whole = len(data) == end and data.startswith(_WITHOUT_BODY)
-            self._hand_over(data, "lend" if whole else "give")
+            if _WITHOUT_BODY.match(data, 0, end):
+                self._hand_over(data[:end], "lend", data[end:])
+            else:
+                self._hand_over(data, "give")
             return
         missing = asked.whole - len(data)
-        if missing < 0 or (missing and asked.length > min(LONGEST_PART, front.settings.max_body)):
+        if asked.length > (front.settings.max_body if missing <= 0 else min(LONGEST_PART, front.settings.max_body)):
             self._hand_over(data, "give")
-        elif missing:
+        elif missing > 0:
             self._keep_part(data, "body")
         else:
             self.state = NEXT[self.state]["whole"]
-            self._buffer, self._asked = b"", asked
+            self._buffer, self._asked = data[asked.whole :], asked
             self.head_since = self.body_since = 0.0
-            self._answer(asked, data[end:])
+            self._answer(asked, data[end : asked.whole])
+            if missing and self.state is _IDLE:
+                self._look_later()
+
+    def _look_later(self) -> None:
+        """Look at what came behind a request in another turn of the loop: a client may have sent very many at once."""
+        self.state = NEXT[self.state]["wait"]
+        asyncio.get_running_loop().call_soon(self._look_behind)
+
+    def _look_behind(self) -> None:
+        """Go on with what came together with a request that was answered at once."""
+        self.state = NEXT[self.state]["answered"]
+        self._go_on(full=self.transport is not None and not self.transport.is_reading())
 
     def _keep_part(self, data: bytes, part: str) -> None:
         """Keep the beginning of a request until the rest comes."""
@@ -394,12 +418,13 @@ class FastProtocol(asyncio.Protocol):
 
     # -- aiohttp --------------------------------------------------------------------------------------------------
 
-    def _hand_over(self, data: bytes, event: str) -> None:
-        """Let aiohttp read what came of a request: "lend" the connection, or "give" it away."""
+    def _hand_over(self, data: bytes, event: str, behind: bytes = b"") -> None:
+        """Let aiohttp read what came of a request: "lend" the connection, or "give" it away. `behind`: what is kept
+        until the answer is written."""
         if self.transport is None:
             return
         self.state = NEXT[self.state][event]
-        self._buffer = b""
+        self._buffer = behind
         self.head_since, self.body_since = monotonic(), 0.0
         if self._inner is None:
             self._inner = self._connections.complete()
@@ -407,7 +432,7 @@ class FastProtocol(asyncio.Protocol):
             if self.writing_paused:
                 self._inner.pause_writing()
         self._inner.data_received(data)
-        if self._ended and not self._inner.eof_received():
+        if self._ended and not behind and not self._inner.eof_received():
             self.transport.close()
 
     def begun(self) -> None:
@@ -419,6 +444,8 @@ class FastProtocol(asyncio.Protocol):
         self.state = NEXT[self.state]["back"]
         self.body_since = 0.0
         self._touched = monotonic()
+        if self._buffer and self.state is _IDLE:
+            self._look_later()
 
     def inner_closes(self) -> None:
         """aiohttp wants to close. While it has no request it may close only itself: the connection may be in use."""

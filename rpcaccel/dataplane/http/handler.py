@@ -23,7 +23,7 @@ from rpcaccel.core.wire.gzip_reply import pack
 from rpcaccel.core.wire.jsonrpc import Invalid
 from rpcaccel.core.wire.websocket_handshake import VERSION, HandshakeFault, fault
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
-from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, takes_gzip
+from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, one_slash, takes_gzip
 from rpcaccel.dataplane.live.live_session import MessageTurn
 from rpcaccel.dataplane.rpc import observer, response_headers
 from rpcaccel.dataplane.rpc.access_log import HEADER, NOBODY, VISITOR
@@ -281,6 +281,7 @@ class RequestHandler:
             return self._text(405, "calls are sent by POST", named, "Allow: GET, HEAD, OPTIONS, POST\r\n")
         if named.get("upgrade", "").lower() == "websocket":
             return self._no_websocket(named)
+        path = one_slash(path)
         if path == "/healthz":
             return self._text(200, "alive", named)
         if path == "/readyz":

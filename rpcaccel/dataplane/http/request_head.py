@@ -6,6 +6,7 @@ head and revision of the settings, and read by the hit path and by the ordinary 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
@@ -14,6 +15,7 @@ from rpcaccel.dataplane.rpc.admission import Headers
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
+_SLASHES = re.compile("/+")
 _LONGEST_ACCEPTED = 256
 """Characters of Accept-Encoding that are looked at, and remembered."""
 
@@ -37,6 +39,11 @@ class Named:
 NO_HEADERS = Named({})
 
 
+def one_slash(path: str) -> str:
+    """A path with one slash for each run of them: some clients join an address and a path with two."""
+    return _SLASHES.sub("/", path) if "//" in path else path
+
+
 class RequestHead:
     """The head of a POST. `RequestHandler.read` fills in what follows from it under the settings in force."""
 
@@ -46,7 +53,7 @@ class RequestHead:
 
     def __init__(self, path: str, headers: Headers, text: bytes = b"", length: int = 0) -> None:
         """`text` and `length` are known of the heads of ordinary POSTs."""
-        self.path = path
+        self.path = path = one_slash(path)
         self.headers = headers
         self.text = text
         """The head as it was sent, up to the empty line."""

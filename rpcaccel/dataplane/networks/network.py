@@ -60,6 +60,15 @@ class Sight:
         """Call `woken` when the view changes or a node comes along, or after `seconds`."""
         self._waiting[woken] = asyncio.get_running_loop().call_later(seconds, self._expire, woken)
 
+    async def turned(self, fork_epoch: int, seconds: float) -> None:
+        """Wait until the fork epoch is another one, at most so many seconds."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + seconds
+        while self.view.fork_epoch == fork_epoch and (left := ends - loop.time()) > 0:
+            changed = asyncio.Event()
+            self.wait(left, changed.set)
+            await changed.wait()
+
     def leave(self, woken: Callable[[], None]) -> None:
         """Forget `woken`; nothing happens when it does not wait."""
         timer = self._waiting.pop(woken, None)

@@ -179,8 +179,10 @@ def read_replies(
     """
     body = reply.body
     if envelopes is None:
-        if not (body.isascii() or json_text.is_utf8(body)):
-            return [_not_json_rpc(_NOT_UTF8)] * count
+        if not body.isascii():
+            if not json_text.is_utf8(body):
+                return [_not_json_rpc(_NOT_UTF8)] * count
+            body = json_text.unmarked(body)
         try:
             envelopes = [_decode(body)] if count == 1 else _decode_batch(body)
         except msgspec.DecodeError as error:
@@ -208,11 +210,12 @@ def reply_steps(reply: HttpReply, first: int, count: int) -> Steps[list[Answer |
     if not (yield from json_text.utf8_steps(reply.body)):
         return [_not_json_rpc(_NOT_UTF8)] * count
     yield
+    body = json_text.unmarked(reply.body)
     try:
         try:
-            envelopes = [_decode(reply.body)] if count == 1 else _decode_batch(reply.body)
+            envelopes = [_decode(body)] if count == 1 else _decode_batch(body)
         except RecursionError:
-            envelopes = yield from _deep_envelopes(reply.body, count)
+            envelopes = yield from _deep_envelopes(body, count)
     except (msgspec.DecodeError, json_text.NotJson, json_text.TooDeep) as error:
         if count == 1:
             return [_unreadable(reply, error)]

@@ -22,7 +22,7 @@ from rpcaccel.chains.chain import LiveTable
 from rpcaccel.core.nodes.inflow import Inflow
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.core.wire.json_text import UNREADABLE, unmarked
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.node_failures import TROUBLE, RedirectedError, not_upgraded
 from rpcaccel.dataplane.upstream.redaction import Revealing, Secrecy, login
@@ -245,7 +245,7 @@ class NodeSocket:
 
     def _hear(self, data: str | bytes) -> None:
         try:
-            frame = _FRAME.decode(data)
+            frame = _FRAME.decode(data.lstrip("\ufeff") if isinstance(data, str) else unmarked(data))
         except UNREADABLE:
             return
         if frame.params is not None:

@@ -21,6 +21,8 @@ from tests.support.dataplane.live_world import LiveClient, LiveWorld
 FILTERS = (LogFilter(), LogFilter.of(ADDRESSES[:1]), LogFilter.of((), [TOPICS[1:]]))
 WANTED = st.sampled_from([(HEADS, None), *((LOGS, one) for one in FILTERS)])
 WHICH = st.integers(0, 20)
+GAPS = st.lists(st.integers(0, 3), max_size=3).map(lambda drawn: [one if len(drawn) > 1 else 0 for one in drawn])
+"""Heights without a block below each new block: mostly none."""
 NODES = st.sets(st.integers(0, 2), min_size=1)
 
 
@@ -94,13 +96,13 @@ class Streams(RuleBasedStateMachine):
         for one in wanted:
             self.world.come(*one)
 
-    @rule(blocks=st.integers(1, 3), nodes=NODES)
-    def advance(self, blocks: int, nodes: set[int]) -> None:
-        self._moved(self.world.tree.grow(self.tip, blocks), nodes)
+    @rule(blocks=st.integers(1, 3), nodes=NODES, gaps=GAPS)
+    def advance(self, blocks: int, nodes: set[int], gaps: list[int]) -> None:
+        self._moved(self.world.tree.grow(self.tip, blocks, gaps), nodes)
 
-    @rule(nodes=NODES, hasty=st.booleans())
-    def advance_and_tell(self, nodes: set[int], hasty: bool) -> None:
-        self._moved(self.world.tree.grow(self.tip), nodes)
+    @rule(nodes=NODES, hasty=st.booleans(), gaps=GAPS)
+    def advance_and_tell(self, nodes: set[int], hasty: bool, gaps: list[int]) -> None:
+        self._moved(self.world.tree.grow(self.tip, 1, gaps), nodes)
         if hasty:
             self.world.push(self.tip)
         self.world.tell(self.tip)
@@ -120,20 +122,18 @@ class Streams(RuleBasedStateMachine):
         world.calm()
 
     @precondition(lambda self: self.kind == "ethereum")
-    @rule(depth=st.integers(1, 6), more=st.integers(-1, 2), nodes=NODES, told=st.booleans())
-    def reorganise(self, depth: int, more: int, nodes: set[int], told: bool) -> None:
+    @rule(depth=st.integers(1, 6), more=st.integers(-1, 2), nodes=NODES, told=st.booleans(), gaps=GAPS)
+    def reorganise(self, depth: int, more: int, nodes: set[int], told: bool, gaps: list[int]) -> None:
         tree = self.world.tree
-        low = tree.at(self.tip, tree.blocks[self.tip].number - depth)
-        assert low is not None
-        self._moved(tree.grow(low.hash, max(1, depth + more)), nodes)
+        low = tree.below(self.tip, tree.blocks[self.tip].number - depth)
+        self._moved(tree.grow(low.hash, max(1, depth + more), gaps), nodes)
         if told:
             self.world.tell(self.tip)
 
     @rule(which=st.integers(0, 2), tip=WHICH, lag=st.integers(0, 2))
     def a_node_moves(self, which: int, tip: int, lag: int) -> None:
         tree, to = self.world.tree, self.tips[tip % len(self.tips)]
-        block = tree.at(to, tree.blocks[to].number - lag)
-        assert block is not None
+        block = tree.below(to, tree.blocks[to].number - lag)
         node = self.world.nodes[which]
         if self.kind == "ethereum" or block.number > node.head:  # where blocks are final, no node goes back
             node.tip = block.hash
@@ -145,8 +145,7 @@ class Streams(RuleBasedStateMachine):
     @rule(tip=WHICH, lag=st.integers(0, 3))
     def a_header_is_pushed(self, tip: int, lag: int) -> None:
         tree, to = self.world.tree, self.tips[tip % len(self.tips)]
-        block = tree.at(to, tree.blocks[to].number - lag)
-        assert block is not None
+        block = tree.below(to, tree.blocks[to].number - lag)
         self.world.push(block.hash)
 
     # -- the nodes ----------------------------------------------------------------------------------------------------

@@ -156,7 +156,8 @@ class Judge:
         when the client asked for none, one that came after what had been sent before."""
         first = self.client.first
         if first is not None:
-            exact = block.number == first if self.client.kind == HEADS else block.number >= first
+            below = self.tree.blocks[block.parent].number if self.client.kind == HEADS else -1
+            exact = below < first <= block.number
             turned = block.number < first and not self.tree.has(self.start, block.hash)
             assert exact or turned, f"block {block.number} is not the first that was asked for"
             return

@@ -190,3 +190,20 @@ def test_a_receipt_shows_that_its_node_has_the_block(chain: str, prefix: str) ->
 
 def test_a_receipt_from_another_shard_says_nothing_of_this_ones_head() -> None:
     assert chains.load("harmony").rules.get("hmyv2_getCXReceiptByHash").head_at == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "rewrites"),
+    [
+        *((name, True) for name in ("evm_revert", "evm_mine", "evm_setAccountNonce", "debug_setHead")),
+        *((name, True) for name in ("anvil_setBalance", "anvil_rollback", "hardhat_setCode", "hardhat_reset")),
+        *((name, True) for name in ("tenderly_setBalance", "tenderly_addBalance", "ganache_setTime", "dev_setBalance")),
+        *((name, False) for name in ("evm_snapshot", "anvil_nodeInfo", "hardhat_metadata", "eth_sendTransaction")),
+        *((name, False) for name in ("eth_sendRawTransaction", "eth_getBalance", "debug_setGCPercent", "foo_bar")),
+    ],
+)
+def test_what_a_development_node_changes_without_a_block_is_known(method: str, rewrites: bool) -> None:
+    for chain in ("ethereum", "harmony"):
+        rule = chains.load(chain).rules.get(method)
+        assert rule.rewrites is rewrites, chain
+        assert rule.deny or not rewrites, "nobody calls it unless http.expose names it"

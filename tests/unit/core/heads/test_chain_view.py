@@ -88,3 +88,12 @@ def test_its_repr_is_short_and_says_whether_it_counts() -> None:
     assert "not eligible" in repr(view)
     view.gone = True
     assert "gone" in repr(view)
+
+
+def test_a_block_that_the_node_went_back_from_is_no_news_when_it_is_announced_late() -> None:
+    view = ChainView()
+    for number in (10, 11, 12):
+        see(view, number, f"a{number}")
+    assert [see(view, 10, "a10"), see(view, 10, "a10")] == [False, True]
+    assert not view.takes(Sighting(12, "a12", "a11"), may_reorganise=True)
+    assert view.takes(Sighting(11, "b11", "a10"), may_reorganise=True)

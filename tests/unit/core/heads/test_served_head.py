@@ -220,3 +220,16 @@ def test_a_block_that_was_final_before_is_final_on_every_node_that_has_it() -> N
     assert heads.served(1.0).final == 7
     assert heads.is_final(7, Sighting(8))
     assert not heads.is_final(7, Sighting(6))
+
+
+@pytest.mark.parametrize("finality", ["instant", "tag"])
+def test_after_a_call_changed_the_blocks_no_old_key_is_used_and_a_lower_head_is_not_waited_for(finality: str) -> None:
+    heads = book(finality)
+    tell(heads, 1.0, a=100)
+    before = heads.served(1.0)
+    tell(heads, 2.0, a=90)
+    tell(heads, 2.1, a=90)
+    heads.renew()
+    after = heads.served(2.2)
+    assert after.fork_epoch > before.fork_epoch
+    assert after.head == (100 if finality == "instant" else 90)

@@ -26,6 +26,13 @@ def test_an_id_of_any_scalar_form_comes_back_byte_for_byte(call_id: bytes) -> No
     assert b"".join(jsonrpc.result_reply(call_id, b"1e28")) == b'{"jsonrpc":"2.0","id":' + call_id + b',"result":1e28}'
 
 
+@pytest.mark.parametrize("mark", ["\ufeff", "\n\ufeff "])
+def test_a_byte_order_mark_before_a_call_or_a_batch_is_passed_over(mark: str) -> None:
+    call = b'{"id":1,"method":"m","params":["\xc3\xa9"]}'
+    assert decode(mark.encode() + call) == decode(call)
+    assert decode(mark.encode() + b"[%b]" % call) == [Raw(call)]
+
+
 def test_params_stay_the_text_that_was_sent() -> None:
     call = decode(b'{"id":1,"method":"m","params": [ 1.0, 10000000000000000000000000000 , "\xc3\xa9" ] }')
     assert isinstance(call, Call)

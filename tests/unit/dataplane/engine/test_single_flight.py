@@ -170,3 +170,23 @@ async def test_closing_ends_a_flight_and_tells_all_who_wait() -> None:
     assert flight.cancelled
     with pytest.raises(asyncio.CancelledError):
         await pending
+
+
+async def test_a_flight_that_nobody_may_join_any_more_lands_for_those_who_wait() -> None:
+    flights, slow, later = Flights(), Slow(), Slow()
+    first = asyncio.create_task(flights.fly(b"net:k", slow))
+    other = asyncio.create_task(flights.fly(b"other:k", slow))
+    await settle()
+    flights.detach(lambda key: key.startswith(b"net:"))
+    assert b"net:k" not in flights
+    assert b"other:k" in flights
+    second = asyncio.create_task(flights.fly(b"net:k", later))
+    await settle()
+    assert later.begun == 1
+    slow.go.set()
+    assert [await first, await other] == [ANSWER] * 2
+    assert b"net:k" in flights, "the newer flight goes on"
+    later.go.set()
+    assert await second == ANSWER
+    assert not flights.running
+    assert not flights.alone

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -93,6 +94,61 @@ def test_both_lanes_write_the_same_bytes(path: bytes, header: bytes, body: bytes
             assert masked[0] == masked[1]
 
     asyncio.run(compare())
+
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"
+VALID = [
+    (request(b"/", b"", b'{"id":1,"method":"eth_chainId"}'), 200),
+    (
+        request(b"/", b"Origin: https://dapp.example\r\n", b'{"id":"x","method":"hmyv2_getBalance","params":["zzz"]}'),
+        200,
+    ),
+    (request(b"//harmony-s0", b"", BLOCK), 200),
+    (request(b"/nowhere", b"", BLOCK), 404),
+    (request(b"/", b"", b"{"), 200),
+    (GET, 200),
+    (b"OPTIONS / HTTP/1.1\r\nHost: h\r\n\r\n", 204),
+]
+GARBAGE = [
+    b"garbage",
+    b"\x16\x03\x01\x02\x00\x01",
+    b"\0\0\0\0\r\n\r\n",
+    b'{"id":1,"method":"eth_chainId"}',
+    b"POST / HTTP/9.9\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+    b"GET /healthz HTTP/1.1\r\nHost : h\r\n\r\n",
+]
+
+
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(VALID), min_size=1, max_size=6),
+    st.sampled_from(GARBAGE),
+    st.lists(st.integers(0, 1500), max_size=6).map(sorted),
+)
+def test_requests_are_answered_before_the_garbage_behind_them_however_they_come(
+    valid: list[tuple[bytes, int]], garbage: bytes, cuts: list[int]
+) -> None:
+    async def send() -> list[bytes]:
+        async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
+            stream = b"".join(text for text, _ in valid) + garbage
+            for start, end in pairwise([0, *cuts, len(stream)]):
+                if start < end:
+                    client.writer.write(stream[start:end])
+                    await client.writer.drain()
+                    await asyncio.sleep(0)
+            return re.findall(rb"HTTP/1.[01] (\d+) ", await asyncio.wait_for(client.reader.read(), 10))
+
+    assert asyncio.run(send()) == [b"%d" % status for _, status in valid] + [b"400"]
+
+
+@pytest.mark.parametrize("path", [b"//", b"//harmony-s0", b"/harmony-s0//", b"///api//v1///hmy/v2"])
+async def test_slashes_in_a_row_are_one(path: bytes) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        for last in (b"", b"TE: trailers\r\n"):  # aiohttp reads the second one
+            head, body = await client.ask(request(path, b"", b'{"id":1,"method":"eth_chainId"}', last=last))
+            assert head.startswith(b"HTTP/1.1 200 ")
+            assert b'"result":"0x' in body
 
 
 async def test_an_ordinary_post_never_reaches_the_complete_lane() -> None:

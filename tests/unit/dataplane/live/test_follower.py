@@ -94,7 +94,8 @@ def step(world: LiveWorld, what: str, how: Any, *, hashed: bool) -> None:
     elif what == "reorganise" and not world.harmony:
         depth, blocks, *gaps = how
         if not hashed:  # only a new number shows that there is another head
-            gaps = [head - world.tree.below(world.nodes[0].tip, world.nodes[0].head - depth).number]
+            node = world.nodes[0]
+            gaps = [node.head - world.tree.below(node.tip, node.head - depth).number]
         reorganise(world, depth, blocks, hashed=hashed, gaps=gaps)
     elif what == "flip" and not world.harmony and hashed:
         tip = world.served[how % len(world.served)]

@@ -302,3 +302,13 @@ def test_what_is_not_utf8_is_no_answer(text: bytes) -> None:
         together = read_all(reply(b'[{"id":2,"result":5},%b]' % body), 1, 2)
         assert [(item.kind, item.text) for item in together if isinstance(item, Failure)] == [(got.kind, words)] * 2
     assert answer('{"id":1,"result":"é😀"}'.encode()).result == '"é😀"'.encode()
+
+
+@pytest.mark.parametrize("mark", ["\ufeff", " \r\n\ufeff", "\ufeff\n\t "])
+def test_a_byte_order_mark_before_an_answer_is_passed_over(mark: str) -> None:
+    front = mark.encode()
+    assert answer(front + b'{"id":1,"result":"0x1"}').result == b'"0x1"'
+    assert answer(front + b'{"id":1,"error":{"code":3,"message":"x"}}').error is not None
+    deep = nested(3_000)
+    got = read_replies(reply(front + b'[{"id":2,"result":5},{"id":1,"result":%b}]' % deep), 1, 2)
+    assert [item.result for item in got if isinstance(item, Answer)] == [deep, b"5"]
