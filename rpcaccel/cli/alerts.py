@@ -144,10 +144,9 @@ def unsilence(
 
 def _tested(one: dict[str, Any]) -> str:
     took = f"{one['seconds'] * 1000:.0f} ms"
-    said = f': "{one["said"]}"' if one["said"] else ""
     if one["ok"]:
-        return printable(f"{one['webhook']}: taken after {took} (HTTP {one['status']}){said}")
-    return printable(f"{one['webhook']}: not taken after {took}: {one['error']}{said}")
+        return printable(f"{one['webhook']}: taken after {took} (HTTP {one['status']})")
+    return printable(f"{one['webhook']}: not taken after {took}: {one['error']}")
 
 
 def _show(found: dict[str, Any]) -> None:

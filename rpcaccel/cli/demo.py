@@ -68,8 +68,9 @@ def demo(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         return options.settings_from(source, **given)
 
     from rpcaccel.controlplane import run
-    from rpcaccel.dataplane import event_loop
+    from rpcaccel.dataplane import event_loop, output
 
+    output.shield("stdout")
     return event_loop.run(look_around(settings_for, run.serve, seed=seed, rate=traffic))
 
 

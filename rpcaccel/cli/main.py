@@ -35,6 +35,7 @@ from rpcaccel.cli.subscriptions import subscriptions
 from rpcaccel.cli.warm import warm
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.controlplane.workers.sockets import ListenError
+from rpcaccel.dataplane.output import shield
 
 OK, WRONG, USAGE, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
@@ -95,7 +96,14 @@ def rpcaccel(
 def main() -> NoReturn:
     """Run the program and exit: 0 done, 1 a check failed, 2 usage or configuration, 70 a bug, 130 interrupted."""
     _prepare_output()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # At its end Python would try again, and exit with 120.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 -- as long as the program
+        code = code or _failed(error)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -112,10 +120,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _prepare_output() -> None:
-    """Replace closed streams by one that discards output, and have letters replaced that the terminal cannot show."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 -- as long as the program
+    """Have no message on stderr delay or end a command, and letters replaced that the terminal cannot show. Output that
+    was asked for has to be written, or else the command has failed."""
+    shield("stderr")
+    if sys.stdout is None:
+        shield("stdout")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
@@ -159,6 +168,8 @@ def _failed(error: Exception) -> int:
         return USAGE if isinstance(error, ConfigError) else WRONG
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         _complain("the address is in use by another program")
+        return WRONG
+    if isinstance(error, BrokenPipeError):
         return WRONG
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         _complain(f"cannot write: {error.strerror}")

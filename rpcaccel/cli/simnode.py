@@ -67,6 +67,9 @@ def simnode(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         raise typer.BadParameter(f"--latency, --connect: {error}") from None
     except OSError as error:
         raise typer.BadParameter(f"--tls {tls}: {reason_of(error)}") from None
+    from rpcaccel.dataplane import output
+
+    output.shield("stdout")
     return asyncio.run(serve(node, host, as_json=as_json))
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, get_args
 
 import msgspec
@@ -20,6 +21,18 @@ Path = tuple[str | int, ...]
 
 NOT_SHOWN = "a value that is not shown"
 _SECRET_KEYS = frozenset({"url", "replicas", "headers", "hashes", "password"})
+MOST_FAULTS = 40
+"""Faults that are listed of one document."""
+MOST_MEMBERS = 5000
+"""Members of one table or list."""
+MOST_CHANGED = 20_000
+"""Members of all tables and lists of a change together."""
+_MOST_IN_ALL = 400_000
+"""Members of all tables and lists of a whole document."""
+_LONGEST_KEY, _LONGEST_TEXT = 200, 16_384
+"""Characters of a key, and of a text, which may stand for a list."""
+_DEEPEST = 16
+"""Tables and lists that stand in one another."""
 _LONGEST = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _KEY = "[key]"
@@ -79,6 +92,43 @@ class ConfigError(Exception):
         return "\n".join(str(fault) for fault in self.faults)
 
 
+def excess(document: Any, most: int = _MOST_IN_ALL) -> Fault | None:
+    """What is too large about a document, found in a time that the bounds limit; None when nothing is.
+
+    `most`: members of all tables and lists together.
+    """
+    waiting: list[tuple[Path, Any]] = [((), document)]
+    total = 0
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+            return Fault(dotted(path), f"a text of {len(value)} characters", f"at most {_LONGEST_TEXT}")
+        if not isinstance(value, (Mapping, list, tuple)):
+            continue
+        total += len(value)
+        if len(path) >= _DEEPEST and value:
+            return Fault(dotted(path), "a member", f"no further tables or lists: at most {_DEEPEST} in one another")
+        if len(value) > MOST_MEMBERS:
+            return Fault(dotted(path), f"{len(value)} members", f"at most {MOST_MEMBERS}")
+        if total > most:
+            return Fault(dotted(path[:2]), f"more than {most} members in all", f"at most {most}")
+        members = dict(value.items() if isinstance(value, Mapping) else enumerate(value))
+        if (
+            long := next((key for key in members if isinstance(key, str) and len(key) > _LONGEST_KEY), None)
+        ) is not None:
+            there = dotted((*path, _short(long)))
+            return Fault(there, f"a name of {len(long)} characters", f"at most {_LONGEST_KEY}")
+        waiting.extend(((*path, key), inner) for key, inner in members.items())
+    return None
+
+
+def listed(faults: Iterable[Fault]) -> list[Fault]:
+    """The first MOST_FAULTS of them, and a word when there are more. The others are not made."""
+    found = list(islice(faults, MOST_FAULTS + 1))
+    more = Fault("", "", f"more faults than these {MOST_FAULTS}: the others are not listed")
+    return [*found[:MOST_FAULTS], more] if len(found) > MOST_FAULTS else found
+
+
 def dotted(path: Sequence[str | int]) -> str:
     """A path as it is written in a TOML document: networks.harmony-s0.nodes[1].weight."""
     text = ""
@@ -117,7 +167,7 @@ def _shown_other(value: object) -> str:
 def _shown_text(text: str, path: Sequence[str | int]) -> str:
     if "://" in text:
         place = shown_url(text.partition(",")[0])
-        return NOT_SHOWN if "*" in place else place
+        return NOT_SHOWN if "*" in place else _short(place)
     inside_node_text = len(path) >= 2 and path[-2] == "nodes"
     if text and (inside_node_text or _SECRET_KEYS.intersection(path)):
         return NOT_SHOWN
@@ -129,9 +179,9 @@ def _short(text: str) -> str:
 
 
 def from_pydantic(errors: Iterable[ErrorDetails], model: type[BaseModel], sources: Mapping[Path, str]) -> list[Fault]:
-    """The faults of pydantic's errors about a document of this model. `sources` names the flag or variable that set a
-    path."""
-    return [_fault(error, model, sources) for error in errors if not _said_elsewhere(error)]
+    """The first faults of pydantic's errors about a document of this model. `sources` names the flag or variable that
+    set a path."""
+    return listed(_fault(error, model, sources) for error in errors if not _said_elsewhere(error))
 
 
 def _said_elsewhere(error: ErrorDetails) -> bool:

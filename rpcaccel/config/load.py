@@ -132,7 +132,7 @@ def _value(text: str, path: Path) -> Any:
 
 
 _POSITION = re.compile(r"(?P<what>.*) \(at (?P<where>line \d+, column \d+|end of document)\)", re.DOTALL)
-_LARGEST_FILE = 16 << 20
+_LARGEST_FILE = 4 << 20
 
 
 class Flag(NamedTuple):
@@ -245,7 +245,7 @@ def _parsed(file: FilePath) -> tuple[str, dict[str, Any]]:
     except OSError as error:
         raise ConfigError([Fault(str(file), "", f"cannot be read: {error.strerror or type(error).__name__}")]) from None
     if len(content) > _LARGEST_FILE:
-        raise ConfigError([Fault(str(file), "", "cannot be read: larger than 16 MiB")])
+        raise ConfigError([Fault(str(file), "", "cannot be read: larger than 4 MiB")])
     try:
         text = content.decode("utf-8-sig")
         return text, tomllib.loads(text)

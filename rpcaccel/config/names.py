@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -69,10 +69,15 @@ def named_nodes(nodes: Sequence[Any]) -> list[Any]:
     """The nodes as tables, each with an id. Anything else is left as it is, for the model to refuse."""
     tables = [_table(node) for node in nodes]
     taken = {node["id"] for node in tables if isinstance(node, dict) and isinstance(node.get("id"), str)}
+    numbers: dict[str, int] = {}
     for node in tables:
         if isinstance(node, dict) and node.get("id") in (None, ""):
-            node["id"] = _free(default_id(node.get("url")), taken)
-            taken.add(node["id"])
+            name = unique = default_id(node.get("url"))
+            while unique in taken:
+                numbers[name] = numbers.get(name, 1) + 1
+                unique = f"{name}-{numbers[name]}"
+            node["id"] = unique
+            taken.add(unique)
     return tables
 
 
@@ -103,13 +108,3 @@ def _table(node: Any) -> Any:
         except ValueError:
             return node
     return dict(node) if isinstance(node, Mapping) else node
-
-
-def _free(name: str, taken: Iterable[str]) -> str:
-    used = set(taken)
-    number = 2
-    unique = name
-    while unique in used:
-        unique = f"{name}-{number}"
-        number += 1
-    return unique

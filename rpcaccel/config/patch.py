@@ -137,6 +137,8 @@ class Edit(Struct, frozen=True):
 
 def difference(before: Settings, after: Settings) -> tuple[Edit, ...]:
     """Everything that differs, by path. A node or network that is there on one side only is one edit."""
+    if before is after:
+        return ()
     sides = [(to_table(settings, reveal=True), to_table(settings)) for settings in (before, after)]
     return tuple(Edit(dotted(keys), old, new) for keys, (_, old), (_, new) in _walk(sides[0], sides[1]))
 

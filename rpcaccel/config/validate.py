@@ -10,11 +10,12 @@ import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from rpcaccel.config.errors import Fault, Path, dotted, from_pydantic, shown, source_of
+from rpcaccel.config.errors import Fault, Path, dotted, excess, from_pydantic, listed, shown, source_of
 from rpcaccel.config.model import AdminSettings, DiskSettings, MemorySettings, NetworkSettings, Settings
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
 from rpcaccel.config.value_types import may_agree, methods_of
@@ -187,6 +188,8 @@ def validate(
 ) -> Settings | list[Fault]:
     """The settings of a document (the shape of the TOML file), or its faults, in the order of the paths."""
     said = sources or {}
+    if (too_large := excess(document)) is not None:
+        return [too_large]
     try:
         settings = Settings.model_validate(dict(document))
     except ValidationError as error:
@@ -195,4 +198,4 @@ def validate(
             missing = Fault("networks", "nothing", NO_NETWORK)
             faults = [missing, *(fault for fault in faults if fault.path != "networks")]
         return faults
-    return [one.fault(said) for one in (*misfits(settings), *judge(settings))] or settings
+    return listed(one.fault(said) for one in chain(misfits(settings), judge(settings))) or settings

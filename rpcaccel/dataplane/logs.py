@@ -12,6 +12,7 @@ import structlog
 
 from rpcaccel.config.sections import LogSettings
 from rpcaccel.core.wire.printable import printable
+from rpcaccel.dataplane.output import take_lost
 
 
 def configure(settings: LogSettings) -> None:
@@ -54,9 +55,11 @@ def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
 
 class Lines(structlog.PrintLogger):
     """Writes lines. A line that cannot be written, because the disk is full or the reader has ended, is lost: no call
-    fails for it."""
+    fails for it. The number of lost lines is the next line."""
 
     def msg(self, message: str) -> None:
+        if lost := take_lost():
+            structlog.get_logger("rpcaccel").warning("lines of the log were lost", lines=lost)
         with suppress(OSError, ValueError):  # ValueError: the stream is closed
             super().msg(message)
 

@@ -40,6 +40,7 @@ from rpcaccel.core.messages import (
 )
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.dataplane.event_loop import run
+from rpcaccel.dataplane.output import shield
 from rpcaccel.dataplane.worker import Worker
 
 REPORT_EVERY = 1.0
@@ -211,4 +212,5 @@ async def _main(name: str, link_fd: int, socket_fd: int) -> int:
 
 
 if __name__ == "__main__":
+    shield("stderr")
     sys.exit(run(_main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

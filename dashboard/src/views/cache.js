@@ -37,6 +37,7 @@ function tierTable() {
       numbers("Filled", (tier) => (tier.limit ? tier.bytes / tier.limit : null), percent),
       numbers("Lookups", (tier) => tier.hits + tier.misses, count),
       numbers("Hit ratio", (tier) => tier.hit_ratio, percent),
+      numbers("Too late", (tier) => tier.late_ratio, percent, { hint: "lookups without an answer in time, whose calls went to nodes" }),
       { title: "Read p50 / p99", right: true, hint: "the time of a lookup; memory is too quick to be timed", text: (tier) => times(tier).join(),
         cell: (tier) => (tier.reads ? times(tier).join(" / ") : NONE) },
       numbers("Stored", (tier) => tier.stored, count),

@@ -47,9 +47,8 @@ function acts({ name }, said) {
   } };
 }
 
-function verdict({ webhook, ok, status, error, said, seconds }) {
-  const words = said ? `: “${said}”` : "";
-  return ok ? `${webhook} took the test after ${joined(duration(seconds))} (HTTP ${status})${words}` : `${webhook} did not take the test: ${error}${words}`;
+function verdict({ webhook, ok, status, error, seconds }) {
+  return ok ? `${webhook} took the test after ${joined(duration(seconds))} (HTTP ${status})` : `${webhook} did not take the test: ${error}`;
 }
 
 function webhookTable(said) {

@@ -119,7 +119,6 @@ def _webhook(one: Receiver, alerts: Alerting) -> WebhookNow:
         "state": _state(one),
         "error": delivery.trouble,
         "status": last.status if last is not None else None,
-        "said": last.said if last is not None else "",
         "tried_at": None if last is None else alerts.unix(delivery.last_at),
         "taken_at": None if delivery.taken_at is None else alerts.unix(delivery.taken_at),
         "next_try": alerts.unix(delivery.not_before) if delivery.retrying else None,
@@ -153,11 +152,4 @@ def _alert(one: Alert, state: Literal["waiting", "firing"], alerts: Alerting) ->
 
 def _test(name: str, one: Delivered) -> AlertTest:
     ok = one.end == "ok"
-    return {
-        "webhook": name,
-        "ok": ok,
-        "status": one.status,
-        "error": one.why,
-        "said": one.said,
-        "seconds": one.seconds,
-    }
+    return {"webhook": name, "ok": ok, "status": one.status, "error": one.why, "seconds": one.seconds}

@@ -24,7 +24,6 @@ class WebhookNow(TypedDict):
     ]
     error: Annotated[str, Meta(description="Why the last try failed; empty when it did not.")]
     status: Annotated[int | None, Meta(description="HTTP status of the last answer; null where none came.")]
-    said: Annotated[str, Meta(description="The beginning of that answer.")]
     tried_at: At | None
     taken_at: Annotated[At | None, Meta(description="When a message was last taken.")]
     next_try: Annotated[At | None, Meta(description="When a failed message is tried again.")]
@@ -69,7 +68,6 @@ class AlertTest(TypedDict):
     ok: bool
     status: int | None
     error: str
-    said: Annotated[str, Meta(description="The beginning of the receiver's answer.")]
     seconds: float
 
 

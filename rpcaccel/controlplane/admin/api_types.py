@@ -213,7 +213,10 @@ class TierNow(TypedDict):
     limit: Annotated[int, Meta(description="Bytes; 0 when it is not this program that limits it.")]
     hits: int
     misses: int
-    hit_ratio: Share | None
+    hit_ratio: Annotated[Share | None, Meta(description="Of the lookups that were answered in time.")]
+    late_ratio: Annotated[
+        Share | None, Meta(description="Of all lookups, those without an answer in time: their calls went to nodes.")
+    ]
     reads: Annotated[
         Quantiles | None,
         Meta(description="Times of its lookups since the start; null of memory, which is not timed, and before one."),

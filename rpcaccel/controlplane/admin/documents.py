@@ -271,6 +271,7 @@ def _tier(tier: Tier, reads: Histogram | None) -> TierNow:
     told = {
         **structs.asdict(tier),
         "hit_ratio": ratio(tier.hits, tier.hits + tier.misses),
+        "late_ratio": ratio(tier.timeouts, tier.hits + tier.misses + tier.timeouts),
         "reads": None if reads is None else quantiles(reads),
         **{name: None for name in ("evicted", "expired") if name not in REMOVES[tier.name]},
     }

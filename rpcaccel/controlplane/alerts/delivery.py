@@ -43,8 +43,6 @@ class Delivered(Struct, frozen=True):
     """In words, without any secret; empty when it was taken."""
     status: int | None = None
     """The HTTP status; None when no answer came."""
-    said: str = ""
-    """The beginning of the receiver's answer, printable."""
     retry_after: float = 0.0
     """Seconds that the receiver asks to be left alone."""
     seconds: float = 0.0

@@ -1,6 +1,7 @@
 """Posts a message to a webhook and says what became of it, in words that hold nothing of its URL but the host.
 
-Redirects are not followed, and of an answer only the beginning is read.
+Nothing that the receiver wrote is in them: it knows the key of the webhook, and may write that in any form. Redirects
+are not followed, and the body of an answer is not read.
 """
 
 from __future__ import annotations
@@ -15,17 +16,8 @@ from yarl import URL
 
 import rpcaccel
 from rpcaccel.config.alert_settings import WebhookSettings
-from rpcaccel.config.secrets import Secret, shown_url
 from rpcaccel.controlplane.alerts.delivery import Delivered, End
-from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.upstream.redaction import Secrecy
 
-LONGEST_ANSWER = 2000
-"""Bytes of an answer that are read."""
-LONGEST_SAID = 200
-"""Characters of it that are shown."""
-SHORTEST_PART = 4
-"""Characters of the shortest part of a URL that is hidden in it; a shorter one (v3, api) is no key."""
 _AGAIN = frozenset({408, 425, 429})
 """HTTP statuses below 500 that are worth another try."""
 
@@ -58,7 +50,7 @@ class WebhookClient:
             **{name: value.reveal() for name, value in webhook.headers.items()},
             "Content-Type": "application/json",
         }
-        status, said, wait, where = None, "", 0.0, ""
+        status, wait = None, 0.0
         end: End = "again"
         why = ""
         try:
@@ -68,59 +60,26 @@ class WebhookClient:
                 url, data=body, headers=headers, allow_redirects=False, timeout=patience
             ) as reply:
                 status, wait = reply.status, _retry_after(reply.headers.get("Retry-After", ""))
-                where = reply.headers.get("Location", "")
-                said = _shown(await _beginning(reply), _secrecy(url, webhook))
         except TimeoutError:
             why = f"no answer within {webhook.timeout:g} s"
         except (aiohttp.InvalidURL, ValueError):
             end, why = "refused", "its URL or a header cannot be sent"
         except aiohttp.ClientError as error:
             why = _reason(error)
-        if status is not None:  # the status says whether the message was taken, also when the rest broke off
-            end, why = _judged(status, where)
-        return Delivered(end, why, status, said, wait, time.monotonic() - begun)
+        if status is not None:  # the status says whether the message was taken
+            end, why = _judged(status)
+        return Delivered(end, why, status, wait, time.monotonic() - begun)
 
 
-def _judged(status: int, location: str) -> tuple[End, str]:
+def _judged(status: int) -> tuple[End, str]:
     """What a status means, and the words for it."""
     if 200 <= status < 300:
         return "ok", ""
     if 300 <= status < 400:
-        where = f" (to {_cut(shown_url(location))})" if "://" in location else ""
-        return "refused", f"HTTP {status}: redirects are not followed{where}"
+        return "refused", f"HTTP {status}: redirects are not followed"
     if status in _AGAIN or status >= 500:
         return "again", f"HTTP {status}"
     return "refused", f"HTTP {status}: it does not take the message"
-
-
-async def _beginning(reply: aiohttp.ClientResponse) -> bytes:
-    """The first bytes of an answer; the rest is left, with which aiohttp closes the connection."""
-    found = bytearray()
-    while len(found) < LONGEST_ANSWER:
-        part = await reply.content.read(LONGEST_ANSWER - len(found))
-        if not part:
-            break
-        found += part
-    return bytes(found)
-
-
-def _shown(body: bytes, secrecy: Secrecy) -> str:
-    """The words of a receiver in one line: nothing of the webhook's own key, which it may echo."""
-    text = " ".join(body.decode("utf-8", "replace").split())
-    broken_off = "…" if len(body) >= LONGEST_ANSWER else ""
-    return _cut(printable(secrecy.text(f"{text}{broken_off}")))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_SAID else f"{text[: LONGEST_SAID - 1]}…"
-
-
-def _secrecy(url: URL, webhook: WebhookSettings) -> Secrecy:
-    """Hides every part of the path and of the query. In a node's address only what looks like a key is hidden; the key
-    of a webhook may be a word, such as the name of a topic or of a room."""
-    found = {*url.parts, *url.raw_parts, *url.query.values()}
-    parts = [part for part in found if len(part) >= SHORTEST_PART and part.isprintable()]
-    return Secrecy(url, {**webhook.headers, **{f"part {number}": Secret(part) for number, part in enumerate(parts)}})
 
 
 def _retry_after(text: str) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from rpcaccel.config.errors import ConfigError, Fault, Path
+from rpcaccel.config.errors import MOST_CHANGED, ConfigError, Fault, Path, excess
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import Edit, apply, difference, listing, patch_between, touches
 from rpcaccel.config.validate import Misfit
@@ -118,6 +118,7 @@ class Ledger:
         self._last_number = FIRST_REVISION
         self._earlier: dict[int, Settings] = {}
         self._program = self._workers = base
+        self._waiting, self._waiting_of = NotInForce((), ()), (base, base, base)
 
     def __repr__(self) -> str:
         return f"<Ledger r{self.revision}, {len(self._earlier)} earlier>"
@@ -174,10 +175,14 @@ class Ledger:
 
     def waiting(self) -> NotInForce:
         """The changed settings that wait for a restart, of the program or of the workers."""
-        return NotInForce(
-            touches(difference(self._program, self.settings), OF_THE_PROGRAM),
-            touches(difference(self._workers, self.settings), OF_A_WORKER),
-        )
+        asked = self._program, self._workers, self.settings
+        if any(one is not known for one, known in zip(asked, self._waiting_of, strict=True)):
+            self._waiting_of = asked  # each second it is asked for, and settings of many nodes take a second to compare
+            self._waiting = NotInForce(
+                touches(difference(self._program, self.settings), OF_THE_PROGRAM),
+                touches(difference(self._workers, self.settings), OF_A_WORKER),
+            )
+        return self._waiting
 
     def overlay(self) -> dict[str, Any]:
         """The changes made at run time, as a merge patch that holds the secrets themselves."""
@@ -191,6 +196,8 @@ class Ledger:
 
     async def preview(self, patch: Mapping[str, Any]) -> Settings:
         """The settings that a merge patch would make. Raises InvalidSettingsError."""
+        if (too_large := await asyncio.to_thread(excess, patch, MOST_CHANGED)) is not None:
+            raise InvalidSettingsError([too_large])
         if hidden := _hidden(patch):
             raise InvalidSettingsError([Fault(hidden, '"***"', "the value itself: *** stands for a hidden one")])
         before = self.settings
@@ -260,7 +267,7 @@ class Ledger:
 
     async def _make(self, settings: Settings, action: Action, author: Author, why: str = "") -> Change | None:
         """Have `settings` adopted as a new revision and persist them. Refused ones leave only a line in the audit."""
-        edits = difference(self.settings, settings)
+        edits = await asyncio.to_thread(difference, self.settings, settings)
         if not edits:
             return None
         # A number is used once, also by a change that is refused: no late answer is taken for that to another.

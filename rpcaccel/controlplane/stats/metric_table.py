@@ -70,7 +70,12 @@ EXPOSED: tuple[Exposed, ...] = (
             value="bytes"),
     Exposed("rpcaccel_tier_limit_bytes", "gauge", "Bytes the cache tier may hold; 0 when not limited here.", ("tier",),
             value="limit"),
-    Exposed("rpcaccel_tier_lookups_total", "counter", "Lookups in the cache tier: hit or miss.", ("tier", "result")),
+    Exposed(
+        "rpcaccel_tier_lookups_total",
+        "counter",
+        "Lookups in the cache tier: hit, miss, or late (no answer in time).",
+        ("tier", "result"),
+    ),
     Exposed("rpcaccel_tier_stored_total", "counter", "Answers written to the cache tier.", ("tier",), value="stored"),
     Exposed("rpcaccel_tier_removed_total", "counter",
             "Answers that left: evicted (memory, disk), expired (memory), purged.", ("tier", "reason")),

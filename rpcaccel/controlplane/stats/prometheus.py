@@ -220,7 +220,7 @@ def _cache(cells: Iterable[Cell]) -> Iterator[Sample]:
 
 def _tiers(tiers: Iterable[Tier]) -> Iterator[Sample]:
     for tier in tiers:
-        for result, count in (("hit", tier.hits), ("miss", tier.misses)):
+        for result, count in (("hit", tier.hits), ("miss", tier.misses), ("late", tier.timeouts)):
             yield "tier_lookups_total", count, (tier.name, result)
         yield "tier_removed_total", tier.purged, (tier.name, "purged")
         for reason in REMOVES[tier.name]:

@@ -6,9 +6,10 @@ SQLite in its WAL mode lets one process write while others read, and survives th
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rpcaccel.core.cache.entry import SCHEMA
@@ -52,7 +53,10 @@ class Database:
     """One connection to a file. Must be used by one thread at a time. Its methods raise sqlite3.Error."""
 
     def __init__(self, path: Path, *, reads_only: bool = False) -> None:
-        """Connect to a file, which is made where it is missing. Raises DiskFault for a file that cannot be used."""
+        """Connect to a file, which is made where it is missing, for this user alone: SQLite gives its mode to the files
+        that belong to it. Raises DiskFault for a file that cannot be used."""
+        with suppress(OSError):  # it is there, or SQLite says why it cannot be made
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         self._sql = sqlite3.connect(
             path, timeout=READ_PATIENCE if reads_only else WRITE_PATIENCE, isolation_level=None, check_same_thread=False
         )

@@ -40,8 +40,12 @@ class Folder:
         return f"<Folder {self.path}>"
 
     def make(self) -> None:
-        """Make the folder where it is missing. Raises OSError."""
+        """Make the folder where it is missing, and let nobody else read or write what is in it. Raises OSError."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in [f"{self._path(file)}{part}" for file in self._all() for part in _PARTS]:
+            with suppress(OSError):  # of another user, or removed meanwhile
+                if os.stat(path).st_mode & 0o077:
+                    os.chmod(path, 0o600)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -83,7 +87,7 @@ class Folder:
 
     def owe(self) -> None:
         """Leave word, for processes to come, that a purge is still to be carried out. Raises OSError."""
-        (self.path / _OWED).touch()
+        (self.path / _OWED).touch(mode=0o600)
 
     def owes(self) -> bool:
         """Was such word left?"""

@@ -3,8 +3,10 @@
 A command costs this process as much as the rest of a call, however many keys it carries. So while commands are under
 way, further keys wait for a moment and are then read together.
 
-The deadline is a timer of the turn. It resolves the waiting futures and leaves the command running, so that a slow
-answer costs no connection; a connection is closed only when the server stays silent for longer (the socket timeout).
+The deadline is a timer of the turn, which begins when its first command is sent. It resolves the waiting futures and
+leaves the command running, so that a slow answer costs no connection; a connection is closed only when the server stays
+silent for longer (the socket timeout). A busy loop of this process is not Redis's fault: neither the time before the
+command is sent counts, nor that for which an answer has arrived and is not read.
 """
 
 from __future__ import annotations
@@ -23,10 +25,9 @@ AT_ONCE = 2
 HOLD = 0.001
 """While AT_ONCE commands are under way, keys wait until one of them ends, but at most HOLD seconds."""
 
-STALL = 0.005
-GRACE = 0.002
-"""A timer that fires later than STALL seconds shows that this process was busy, and not Redis. It then waits once for
-GRACE seconds more, because answers may have arrived in the meantime."""
+ROUNDS = 4
+"""Rounds of the event loop after the deadline in which what has arrived is still read: bytes, the parser, the task that
+waits. They take no time unless this process is busy."""
 
 Waiting = asyncio.Future[bytes | None]
 
@@ -34,15 +35,14 @@ Waiting = asyncio.Future[bytes | None]
 class Turn:
     """The keys that are read together, and the futures that wait for them."""
 
-    __slots__ = ("asked", "due", "held", "patient", "timer", "waiting")
+    __slots__ = ("asked", "held", "timer", "waiting")
 
-    def __init__(self, due: float) -> None:
+    def __init__(self) -> None:
         self.waiting: dict[bytes, list[Waiting]] = {}
         self.asked: set[Server] = set()
         """Servers that have not answered yet."""
-        self.due = due
-        self.patient = True
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.Handle | None = None
+        """The deadline; None before a command is sent, and after the turn."""
         self.held: asyncio.TimerHandle | None = None
         """The timer that ends the wait for further keys."""
 
@@ -80,8 +80,7 @@ class Reads:
         loop = asyncio.get_running_loop()
         turn = self._turn
         if turn is None:
-            turn = self._turn = Turn(loop.time() + self._timeout)
-            turn.timer = loop.call_later(self._timeout, self._expire, turn)
+            turn = self._turn = Turn()
             loop.call_soon(self._gathered, turn)
             self._turns.add(turn)
         future: Waiting = loop.create_future()
@@ -124,6 +123,8 @@ class Reads:
 
     async def _fetch(self, turn: Turn, server: Server, keys: Sequence[bytes]) -> None:
         self.commands += 1
+        if turn.timer is None and turn.waiting:
+            turn.timer = asyncio.get_running_loop().call_later(self._timeout, self._expire, turn, ROUNDS)
         try:
             values = await server.mget(keys)
         except Exception as error:
@@ -146,24 +147,13 @@ class Reads:
                     self.absent += count
             self._finish(turn)
 
-    def _expire(self, turn: Turn) -> None:
-        loop = asyncio.get_running_loop()
-        if turn.patient and loop.time() - turn.due > STALL:
-            turn.patient = False
-            turn.timer = loop.call_later(GRACE, self._expire, turn)
+    def _expire(self, turn: Turn, rounds: int) -> None:
+        if rounds:
+            turn.timer = asyncio.get_running_loop().call_soon(self._expire, turn, rounds - 1)
             return
         for server in turn.asked:
             server.failed(LATE)
-        self._let_go(turn)
         self.late += self._settle(turn, list(turn.waiting))
-
-    def _let_go(self, turn: Turn) -> None:
-        """Close a turn that was not sent: further keys in it would wait without a deadline."""
-        if turn is self._turn:
-            self._turn = None
-        if turn.held is not None:
-            turn.held.cancel()
-            turn.held = None
 
     def _settle(self, turn: Turn, keys: Sequence[bytes] | set[bytes]) -> int:
         count = sum(turn.settle(key, None) for key in keys)
@@ -171,15 +161,16 @@ class Reads:
         return count
 
     def _finish(self, turn: Turn) -> None:
-        if not turn.waiting and turn.timer is not None:
-            turn.timer.cancel()
-            turn.timer = None
+        if not turn.waiting:
+            if turn.timer is not None:
+                turn.timer.cancel()
             self._turns.discard(turn)
 
     async def close(self) -> None:
         """Cancel the commands under way; waiting futures get a miss."""
-        if self._turn is not None:
-            self._let_go(self._turn)
+        turn, self._turn = self._turn, None
+        if turn is not None and turn.held is not None:
+            turn.held.cancel()
         await cancel_and_wait(*self._tasks)
         for turn in list(self._turns):
             self.down += self._settle(turn, list(turn.waiting))

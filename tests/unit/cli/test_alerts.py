@@ -40,7 +40,7 @@ async def test_a_test_says_what_the_receiver_answered_and_fails_where_it_did_not
     said = await ask("alerts", "test", "ops")
     assert said.code == 0
     assert said.out.startswith("ops: taken after ")
-    assert '(HTTP 200): "ok"' in said.out
+    assert "(HTTP 200)" in said.out
     assert receiver.bodies[0]["status"] == "test"
     receiver.status = 404
     said = await ask("alerts", "test")

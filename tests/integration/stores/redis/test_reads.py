@@ -117,6 +117,50 @@ async def test_a_process_that_was_busy_itself_does_not_blame_the_server() -> Non
     assert (reads.late, server._in_a_row) == (0, 0)
 
 
+async def test_long_turns_of_this_process_are_not_time_that_the_server_took() -> None:
+    async def in_rounds(*command: Any) -> list[bytes | None]:
+        for _ in range(3):  # the bytes arrive, the parser reads them, the task goes on
+            await asyncio.sleep(0)
+        return await values(*command)
+
+    def turn() -> None:
+        nonlocal busy
+        time.sleep(0.02)
+        busy = asyncio.get_running_loop().call_soon(turn)
+
+    server = ScriptedServer("a", in_rounds)
+    reads = make(server, timeout=0.01)
+    busy = asyncio.get_running_loop().call_soon(turn)
+    try:
+        assert await asked(reads, b"x", b"y") == [b"X", b"Y"]
+    finally:
+        busy.cancel()
+    assert (reads.late, server._in_a_row) == (0, 0)
+
+
+@instantly
+async def test_the_deadline_begins_when_the_command_is_sent() -> None:
+    release = asyncio.Event()
+
+    async def when_told(*command: Any) -> list[bytes | None]:
+        if command[1] in (b"0", b"1"):
+            await release.wait()
+        await asyncio.sleep(0.0199)
+        return await values(*command)
+
+    server = ScriptedServer("a", when_told, trusted=True)
+    reads = make(server, timeout=0.02)
+    ahead = []
+    for number in range(AT_ONCE):
+        ahead.append(asyncio.create_task(asked(reads, b"%d" % number)))
+        while len(server.asked) <= number:
+            await asyncio.sleep(0)
+    held = asyncio.create_task(asked(reads, b"x"))
+    assert await held == [b"X"], "it waited for company before it was sent"
+    release.set()
+    await asyncio.gather(*ahead)
+
+
 async def test_a_key_that_comes_after_the_deadline_of_those_that_wait_has_a_deadline_of_its_own() -> None:
     server = ScriptedServer("a", never, trusted=True)
     reads = make(server, timeout=0.05)
@@ -126,7 +170,7 @@ async def test_a_key_that_comes_after_the_deadline_of_those_that_wait_has_a_dead
             await asyncio.sleep(0)
     waiting = reads.ask(b"x")
     assert waiting is not None
-    time.sleep(0.051)  # noqa: ASYNC251 - the loop stands still, so that the wait for company begins at the deadline
+    time.sleep(0.051)  # noqa: ASYNC251 - the loop stands still until the deadline of those that were sent
     assert await waiting is None
     late = reads.ask(b"y")
     assert late is not None

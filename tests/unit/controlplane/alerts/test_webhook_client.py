@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -14,7 +15,7 @@ from aiohttp import web
 
 from rpcaccel.config.alert_settings import WebhookSettings
 from rpcaccel.controlplane.alerts.delivery import Delivered
-from rpcaccel.controlplane.alerts.webhook_client import LONGEST_ANSWER, WebhookClient
+from rpcaccel.controlplane.alerts.webhook_client import WebhookClient
 from tests.support.webhook_receiver import WebhookReceiver, receiving_webhooks
 
 
@@ -39,7 +40,7 @@ async def test_a_message_is_posted_as_json_with_the_headers_of_the_settings(
     client: WebhookClient, receiver: WebhookReceiver
 ) -> None:
     outcome = await client.post(webhook(receiver.url, headers={"Authorization": "Bearer abc"}), b'{"a":1}')
-    assert (outcome.end, outcome.status, outcome.why, outcome.said) == ("ok", 200, "", "ok")
+    assert (outcome.end, outcome.status, outcome.why) == ("ok", 200, "")
     assert receiver.bodies == [{"a": 1}]
     (sent,) = receiver.headers
     assert (sent["Content-Type"], sent["Authorization"]) == ("application/json", "Bearer abc")
@@ -93,16 +94,11 @@ async def test_a_redirect_is_not_followed(client: WebhookClient, receiver: Webho
 
     receiver.answer = elsewhere
     outcome = await client.post(webhook(receiver.url), b"{}")
-    assert (outcome.end, outcome.why) == (
-        "refused",
-        "HTTP 307: redirects are not followed (to https://other.example)",
-    )
+    assert (outcome.end, outcome.why) == ("refused", "HTTP 307: redirects are not followed")
     assert len(receiver.bodies) == 1
 
 
-async def test_of_an_endless_answer_only_the_beginning_is_read(
-    client: WebhookClient, receiver: WebhookReceiver
-) -> None:
+async def test_an_endless_answer_is_not_read(client: WebhookClient, receiver: WebhookReceiver) -> None:
     async def endless(request: web.BaseRequest) -> web.StreamResponse:
         reply = web.StreamResponse()
         await reply.prepare(request)
@@ -112,8 +108,6 @@ async def test_of_an_endless_answer_only_the_beginning_is_read(
     receiver.answer = endless
     outcome = await client.post(webhook(receiver.url), b"{}")
     assert outcome.end == "ok"
-    assert len(outcome.said) == 200
-    assert "\x1b" not in outcome.said
 
 
 async def test_a_receiver_that_does_not_answer_is_given_up_after_the_timeout(
@@ -140,55 +134,35 @@ async def test_an_answer_that_breaks_off_counts_by_its_status(client: WebhookCli
     assert (await client.post(webhook(receiver.url), b"{}")).end == "ok"
 
 
-async def test_a_receiver_that_echoes_the_key_in_its_path_does_not_give_it_away(
-    client: WebhookClient, receiver: WebhookReceiver
+ECHOES: dict[str, Callable[[str], str]] = {
+    "as it is": lambda key: key,
+    "percent": lambda key: "".join(f"%{ord(char):02x}" for char in key),
+    "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "hex": lambda key: key.encode().hex(),
+    "backwards": lambda key: key[::-1],
+    "over two lines": lambda key: f"{key[:5]}\n{key[5:]}",
+    "in capitals": lambda key: key.upper(),
+    "in JSON": lambda key: "".join(f"\\u{ord(char):04x}" for char in key),
+}
+
+
+@pytest.mark.parametrize("form", ECHOES)
+@pytest.mark.parametrize("status", [200, 204, 307, 404, 500])
+async def test_nothing_that_a_receiver_writes_is_shown_since_it_may_be_the_key_in_any_form(
+    client: WebhookClient, receiver: WebhookReceiver, form: str, status: int
 ) -> None:
-    async def echoes(request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=404, text=f"no hook at {request.path} for {request.headers['X-Token']}")
+    key = "mysecrettopic1234567"
+    written = ECHOES[form](key)
 
-    receiver.answer = echoes
-    settings = webhook(receiver.url, headers={"X-Token": "t0ps3cret-t0ken"})
-    outcome = await client.post(settings, b"{}")
-    assert outcome.said == "no hook at *** for ***"
-    assert "S3cret" not in repr(outcome)
-    assert "S3cret" not in repr(settings)
-
-
-@pytest.mark.parametrize(
-    "address", ["mysecrettopic", "hook/1234567", "in?room=mysecretroom", "in/mysecrettopic?a=b%0Acdef"]
-)
-async def test_a_key_that_looks_like_a_word_or_a_number_is_not_given_away_either(
-    client: WebhookClient, receiver: WebhookReceiver, address: str
-) -> None:
-    async def echoes(request: web.BaseRequest) -> web.StreamResponse:
-        return web.json_response({"parts": request.path.split("/"), "room": request.query.get("room")})
-
-    receiver.answer = echoes
-    url = f"{receiver.url.rpartition('/')[0]}/{address}"
-    said = (await client.post(webhook(url), b"{}")).said
-    assert "***" in said
-    assert not any(key in said for key in ("mysecret", "1234567"))
-
-
-async def test_a_key_at_which_the_reading_of_an_answer_ends_is_not_given_away_by_half(
-    client: WebhookClient, receiver: WebhookReceiver
-) -> None:
     async def echoes(_request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(text=f"{' ' * (LONGEST_ANSWER - 10)}t0ps3cret-t0ken")
+        place = {"Location": f"https://{''.join(written.split())}.example/"}
+        return web.Response(status=status, reason="".join(written.split()), text=written, headers=place)
 
     receiver.answer = echoes
-    outcome = await client.post(webhook(receiver.url, headers={"X-Token": "t0ps3cret-t0ken"}), b"{}")
-    assert outcome.said == "***…"
-
-
-async def test_an_endless_host_in_a_redirect_makes_no_endless_sentence(
-    client: WebhookClient, receiver: WebhookReceiver
-) -> None:
-    async def elsewhere(_request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=302, headers={"Location": f"https://{'a' * 7000}.example/"})
-
-    receiver.answer = elsewhere
-    assert len((await client.post(webhook(receiver.url), b"{}")).why) < 300
+    settings = webhook(f"{receiver.url.rpartition('/')[0]}/{key}", headers={"X-Token": key})
+    shown = repr(await client.post(settings, b"{}")).lower()
+    assert f"status={status}" in shown
+    assert not any(part.lower() in shown for part in written.split())
 
 
 async def test_no_connection_is_said_in_words_without_the_url(client: WebhookClient) -> None:

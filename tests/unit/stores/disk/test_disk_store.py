@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, closing
 from math import inf
 from pathlib import Path
@@ -281,3 +281,39 @@ async def test_without_a_file_nothing_is_read_ahead(open_store: Opener, tmp_path
     (tmp_path / "plain").write_text("a file")
     store = await open_store(tmp_path / "plain" / "cache")
     assert await store.read_ahead(1000, lambda _key, _entry: None) is None
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """The permissions of each file that is no folder."""
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_nobody_else_may_read_a_file_of_the_tier_or_what_belongs_to_it(
+    open_store: Opener, tmp_path: Path
+) -> None:
+    await fill(await open_store(), {block_key(1): lasting(block(1))})
+    given = modes(tmp_path / "cache")
+    assert {name.rpartition("-")[2] for name in given} >= {"wal", "shm"}
+    assert set(given.values()) == {0o600}, given
+
+
+async def test_files_that_others_may_read_are_closed_to_them_at_the_start(open_store: Opener, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    for part in ("", "-wal", "-shm", "-journal"):
+        (folder / f"cache-1-1.sqlite3{part}").touch(mode=0o644)
+    first = await open_store()
+    await fill(first, {block_key(1): lasting(block(1))})
+    await first.close()
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    assert await found(await open_store(), 1) == [True]
+    assert {mode for name, mode in modes(folder).items() if "sqlite3" in name} == {0o600}
