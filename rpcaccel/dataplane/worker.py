@@ -32,7 +32,7 @@ from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.explain import explanation
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
 from rpcaccel.dataplane.engine.hot_answers import HotAnswers
-from rpcaccel.dataplane.event_loop import LongestTurn, in_turns
+from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, LongestTurn, in_turns
 from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
@@ -52,9 +52,6 @@ from rpcaccel.dataplane.rpc.shared_limits import Neighbours, SharedLimits
 
 BACKLOG = 1024
 """The number of connections that may wait to be accepted."""
-UNSENT = 256 * 1024
-"""Bytes of answers for which the system is asked to have room on a connection; Linux takes twice as many. Without this
-bound it takes up to 4 MB at once, and on one machine does the work of the receiver as well: 15 ms of a turn."""
 NEWEST = "rpcaccel_newest"
 """A method that no node serves: its plan asks for nodes at the served head, as that of every unknown method does."""
 
@@ -144,7 +141,7 @@ class Worker:
         elif self._on_spent is not None:
             self._later(self._shared_limits.run(Neighbours(self._on_spent).exchange))
         self._longest_turn.start()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNSENT)  # connections have it from here
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM_TO_SEND)  # connections have it from here
         sock.listen(BACKLOG)  # uvloop would not raise that another program listens there
         self._server = await asyncio.get_running_loop().create_server(self._lanes, sock=sock, backlog=BACKLOG)
 
