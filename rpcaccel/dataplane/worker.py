@@ -226,11 +226,12 @@ class Worker:
         what is hot in it is written to the disk."""
         if not dry:
             self.engine.purges.add(selection, self._clock())
-        removed = self._memory.count(selection) if dry else self._memory.purge(selection)
+        memory = self._memory
+        removed = await in_turns(memory.count_steps(selection) if dry else memory.purge_steps(selection))
         shared = await self._store.purge(selection, dry=dry)
         disk = await self.engine.disk.purge(selection, dry=dry)
         if not dry:
-            removed += self._memory.purge(selection)
+            removed += await in_turns(memory.purge_steps(selection))
         return PurgeDone(
             removed,
             shared.removed,

@@ -33,7 +33,7 @@ class Telling(SimNode):
         if not any(call.method == self.method for call in parsed.calls):
             return await super().answer(parsed)
         (call,) = parsed.calls
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call.id, self.result)
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call.id or b"null", self.result)
 
 
 @asynccontextmanager
