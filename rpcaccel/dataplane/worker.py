@@ -32,7 +32,7 @@ from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.explain import explanation
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
 from rpcaccel.dataplane.engine.hot_answers import HotAnswers
-from rpcaccel.dataplane.event_loop import LongestTurn
+from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, LongestTurn, in_turns
 from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
@@ -141,6 +141,7 @@ class Worker:
         elif self._on_spent is not None:
             self._later(self._shared_limits.run(Neighbours(self._on_spent).exchange))
         self._longest_turn.start()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM_TO_SEND)  # connections have it from here
         sock.listen(BACKLOG)  # uvloop would not raise that another program listens there
         self._server = await asyncio.get_running_loop().create_server(self._lanes, sock=sock, backlog=BACKLOG)
 
@@ -188,7 +189,7 @@ class Worker:
             self._later(self._chain_restarts.forget(network))
         self.state.see(heads)
         if network is not None and network.view.head > before >= 0:
-            self.engine.refresh.head_moved(network)
+            self._later(in_turns(self.engine.refresh.head_moved(network)))
         if network is not None:
             self.live.see(heads)
 
@@ -225,11 +226,12 @@ class Worker:
         what is hot in it is written to the disk."""
         if not dry:
             self.engine.purges.add(selection, self._clock())
-        removed = self._memory.count(selection) if dry else self._memory.purge(selection)
+        memory = self._memory
+        removed = await in_turns(memory.count_steps(selection) if dry else memory.purge_steps(selection))
         shared = await self._store.purge(selection, dry=dry)
         disk = await self.engine.disk.purge(selection, dry=dry)
         if not dry:
-            removed += self._memory.purge(selection)
+            removed += await in_turns(memory.purge_steps(selection))
         return PurgeDone(
             removed,
             shared.removed,

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import is_not
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -118,7 +119,7 @@ class Ledger:
         self._last_number = FIRST_REVISION
         self._earlier: dict[int, Settings] = {}
         self._program = self._workers = base
-        self._waiting, self._waiting_of = NotInForce((), ()), (base, base, base)
+        self._waiting: tuple[tuple[Settings, ...], NotInForce] | None = None
 
     def __repr__(self) -> str:
         return f"<Ledger r{self.revision}, {len(self._earlier)} earlier>"
@@ -174,15 +175,16 @@ class Ledger:
         return revision in self._earlier
 
     def waiting(self) -> NotInForce:
-        """The changed settings that wait for a restart, of the program or of the workers."""
-        asked = self._program, self._workers, self.settings
-        if any(one is not known for one, known in zip(asked, self._waiting_of, strict=True)):
-            self._waiting_of = asked  # each second it is asked for, and settings of many nodes take a second to compare
-            self._waiting = NotInForce(
+        """The changed settings that wait for a restart, of the program or of the workers. They are compared once for
+        each revision: a comparison takes milliseconds, and every frame of the page asks."""
+        compared = self._program, self._workers, self.settings
+        if self._waiting is None or any(map(is_not, compared, self._waiting[0])):
+            found = NotInForce(
                 touches(difference(self._program, self.settings), OF_THE_PROGRAM),
                 touches(difference(self._workers, self.settings), OF_A_WORKER),
             )
-        return self._waiting
+            self._waiting = compared, found
+        return self._waiting[1]
 
     def overlay(self) -> dict[str, Any]:
         """The changes made at run time, as a merge patch that holds the secrets themselves."""

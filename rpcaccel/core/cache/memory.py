@@ -12,11 +12,16 @@ from msgspec import Struct
 
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.eviction import USES_CAP, CacheSlot, S3Fifo
+from rpcaccel.core.steps import Steps, at_once
 from rpcaccel.core.wire import gzip_reply
 
 ENTRY_BYTES = 512
 """Overhead of an entry beside its key and result (bytes): two bytes objects, entry, slot, numbers, its share of the
 dict and of a queue, and the allocator's rounding. Measured in tests/unit/core/cache/test_memory.py."""
+
+
+_STEP = 256
+"""Entries that are looked at in one step."""
 
 
 class MemoryStats(Struct, frozen=True, kw_only=True):
@@ -162,23 +167,40 @@ class MemoryTier:
 
     def purge(self, selection: Selection) -> int:
         """Remove the selected entries and return their number. Reads every key, unless one key is selected."""
+        return at_once(self.purge_steps(selection))
+
+    def purge_steps(self, selection: Selection) -> Steps[int]:
+        """As `purge`. An entry that comes meanwhile is kept where all entries are selected, and may be removed
+        otherwise."""
+        count = 0
         if selection.key is not None:
             count = int(selection.matches(selection.key) and self.discard(selection.key))
         elif selection.everything:
+            slots = self._slots
             count = self._clear()
+            while slots:  # to let go of a million entries at once takes a third of a second
+                for _ in range(min(_STEP, len(slots))):
+                    _, slot = slots.popitem()
+                    slot.entry, slot.squeezed = None, b""
+                yield
         else:
-            meant = [slot for key, slot in self._slots.items() if selection.matches(key)]
-            for slot in meant:
-                self._remove(slot)
-            count = len(meant)
+            for number, key in enumerate([*self._slots]):
+                if not number % _STEP:
+                    yield
+                count += selection.matches(key) and self.discard(key)
         self._purged += count
         return count
 
-    def count(self, selection: Selection) -> int:
+    def count_steps(self, selection: Selection) -> Steps[int]:
         """The number of selected entries."""
         if selection.key is not None:
             return int(selection.matches(selection.key) and selection.key in self._slots)
-        return sum(selection.matches(key) for key in self._slots)
+        count = 0
+        for number, key in enumerate([*self._slots]):
+            if not number % _STEP:
+                yield
+            count += selection.matches(key)
+        return count
 
     def resize(self, max_bytes: int, max_entry: int, now: float) -> None:
         """Apply new bounds (bytes) at once, and evict what no longer fits."""

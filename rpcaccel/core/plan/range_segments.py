@@ -172,9 +172,11 @@ def within(result: bytes, first: int, last: int) -> Steps[bytes | None]:
         for at in range(0, len(items), STEP):
             yield
             kept += [log for log in items[at : at + STEP] if first <= _number(log) <= last]
-        return join(kept)
     except (*UNREADABLE, ValueError):
         return None
+    exact = join(kept)
+    yield
+    return exact
 
 
 def join(items: Iterable[bytes | memoryview | Raw]) -> bytes:
@@ -221,8 +223,8 @@ def _share_logs(items: list[Raw], pieces: Sequence[Piece]) -> Steps[list[bytes] 
         shares[at].append(item)
     joined = []
     for logs in shares:
-        yield
         joined.append(join(logs))
+        yield
     return joined
 
 

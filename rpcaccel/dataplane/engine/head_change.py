@@ -21,12 +21,15 @@ from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.heads.served_head import Served
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.steps import Steps
 from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.stores.base import Store
 
 AT_ONCE = 64
 """Calls that are fetched again at one head at the most: the queue of a node is there for callers."""
+_PLANNED = 8
+"""Calls that are planned in one step."""
 _TURNS_OVER = (CacheClass.HEAD, CacheClass.EPOCH)
 
 Fly = Callable[[Network, Plan], None]
@@ -42,15 +45,17 @@ class Refresh:
         self._flights = flights
         self._clock = clock
 
-    def head_moved(self, network: Network) -> int:
+    def head_moved(self, network: Network) -> Steps[int]:
         """Begin to fetch the most popular calls; returns their number."""
-        hottest = network.planner.hottest()
+        hottest = yield from network.planner.hottest()
         begun = 0
         if not network.settings.refresh:
             return begun
         now, refreshes = self._clock(), network.refreshes
         refreshes.count_up_to(network.pool.budget.calls, now)
-        for method, params in hottest:
+        for number, (method, params) in enumerate(hottest):
+            if not number % _PLANNED:
+                yield
             plan = network.plan(method, params)
             key = plan.flight_key
             if key is None or not self._turned_over(plan, now) or key in self._flights:

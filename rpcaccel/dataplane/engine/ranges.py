@@ -9,7 +9,7 @@ try is small.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -178,7 +178,7 @@ class _Work:
         source = await self._look_further(found)
         runs = range_segments.missing(self.pieces, [text is not None for text in found], self._settings.max_pieces)
         if not runs:
-            return self._outcome(source, result=range_segments.merge(text for text in found if text is not None))
+            return self._outcome(source, result=await _merged(text for text in found if text is not None))
         parts = [part for begin, end in runs for part in self._divide(self.pieces[begin : end + 1])]
         outcomes = await asyncio.gather(*(self._fetch(part) for part in parts))
         errors = [outcome for outcome in outcomes if outcome.error is not None]
@@ -191,7 +191,7 @@ class _Work:
             for part, outcome in zip(parts, outcomes, strict=True)
         }
         cached = self._span.length - sum(part[-1].last - part[0].first + 1 for part in parts)
-        result = range_segments.merge(self._in_order(found, fetched))
+        result = await _merged(self._in_order(found, fetched))
         source = AnswerSource.PARTIAL if cached else AnswerSource.NODE
         outcome = self._outcome(source, result=result, cached=(cached, self._span.length))
         block = min(outcome.block, *(part.block for part in outcomes))
@@ -310,7 +310,7 @@ class _Work:
         failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
         if failed is not None:
             return failed
-        result = range_segments.merge(outcome.result or b"[]" for outcome in outcomes)
+        result = await _merged(outcome.result or b"[]" for outcome in outcomes)
         head = min(outcome.node_head for outcome in outcomes)
         block, doubtful = min(outcome.block for outcome in outcomes), any(outcome.doubtful for outcome in outcomes)
         mixed = parts[-1][0].first > self._span.final + 1  # blocks that are not final, in several calls
@@ -361,3 +361,11 @@ class _Work:
             cached=cached,
             steps=((Step.FORWARD, self._ranges.clock() - self._started),),
         )
+
+
+async def _merged(results: Iterable[bytes]) -> bytes:
+    """Join lists into one; what follows from a long one has a turn of the loop by itself."""
+    joined = range_segments.merge(results)
+    if len(joined) > AT_ONCE:
+        await asyncio.sleep(0)
+    return joined

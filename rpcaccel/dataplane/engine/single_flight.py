@@ -11,9 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
 from functools import partial
+from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
 from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.dataplane.event_loop import TURN
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -154,18 +156,24 @@ class Flight(ABC):
             self.abort()
 
     def land(self, outcome: Outcome | None, error: BaseException | None = None) -> None:
-        """End the flight: every caller that waits gets the outcome, or has the error raised. A flight ends once."""
+        """End the flight: every caller that waits gets the outcome, or has the error raised. A flight ends once. The
+        callers are told in turns of the loop, since thousands may wait for one answer."""
         flights, key = self._flights, self._key
         if key is None:
             flights.alone.discard(self)
         elif flights.running.get(key) is self:  # else it landed before, and another one is under way
             del flights.running[key]
         waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        turn_ends = monotonic() + TURN
+        for number, waiter in enumerate(waiters, 1):
             try:
                 waiter.land(outcome, error)
             except Exception as bug:  # one who stumbles over the answer does not keep it from the others
                 asyncio.get_running_loop().call_exception_handler({"message": "telling an answer", "exception": bug})
+            if number < len(waiters) and monotonic() >= turn_ends:
+                self._waiters = waiters[number:]
+                asyncio.get_running_loop().call_soon(self.land, outcome, error)
+                return
 
     @abstractmethod
     def cancel(self) -> None:

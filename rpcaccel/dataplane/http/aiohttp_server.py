@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from rpcaccel.core.wire import jsonrpc
-from rpcaccel.core.wire.jsonrpc import SHARED_FROM, Invalid
+from rpcaccel.core.wire.jsonrpc import COPIED_UP_TO, SHARED_FROM, Invalid
 from rpcaccel.dataplane.http.aiohttp_protocol import Connection, Listener
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
 from rpcaccel.dataplane.http.request_head import RequestHead
@@ -42,8 +42,8 @@ def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody
         if _last(request) or reply.close or "Upgrade" in request.headers:
             response.force_close()
         await response.prepare(request)
-        for part in () if isinstance(response, web.Response) else reply.parts:
-            await response.write(part)
+        for piece in () if isinstance(response, web.Response) else _pieces(reply.parts):
+            await response.write(piece)
         await response.write_eof()
         if response.keep_alive:
             done(request)
@@ -70,6 +70,19 @@ def _response(reply: HttpAnswer, named: dict[str, str]) -> web.StreamResponse:
     response = web.StreamResponse(status=reply.status, headers=named)
     response.content_length = reply.size
     return response
+
+
+def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The parts of a long answer, short ones joined until they are worth a write."""
+    joined: list[bytes] = []
+    size = 0
+    for part in parts:
+        if joined and (len(part) > COPIED_UP_TO or size >= SHARED_FROM):
+            yield b"".join(joined)
+            joined, size = [], 0
+        joined.append(part)
+        size += len(part)
+    yield b"".join(joined)
 
 
 def _last(request: web.BaseRequest) -> bool:
@@ -112,6 +125,8 @@ async def _read(front: RequestHandler, request: web.BaseRequest) -> bytes | Http
                 if size > limit:
                     return front.too_large(request.headers)
                 chunks.append(chunk)
+                if size > SHARED_FROM:  # what is there already is unpacked chunk by chunk, without a wait between them
+                    await asyncio.sleep(0)
     except TimeoutError:
         return front.too_slow(request.headers)
     except (HttpProcessingError, web.RequestPayloadError):

@@ -42,7 +42,7 @@ class Answered(Struct, frozen=True):
 
     parts: tuple[bytes, ...] = ()
     """The body of the reply in parts; none when there was nothing but notifications. The result of a single call is a
-    part by itself: the clients that share a long one hold the same bytes, and none a copy."""
+    part by itself, and so is a long one in a batch: the clients that share it hold the same bytes, and none a copy."""
     outcomes: tuple[Outcome, ...] = ()
     batch: bool = False
     http: int = 200
@@ -396,7 +396,7 @@ class _Batch:
         """The reply to the whole batch, in the order of the items."""
         said = [reply for reply in self.replies if reply is not None]
         outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
-        return Answered((jsonrpc.batch_reply(said),) if said else (), outcomes, batch=True)
+        return Answered(jsonrpc.batch_reply(said) if said else (), outcomes, batch=True)
 
 
 def _refused(guest: Client, method: str, heavy: bool, now: float) -> Outcome | None:

@@ -7,6 +7,7 @@ This is the only file that relies on what aiohttp does not document (`NodeConnec
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from enum import Enum
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from aiohttp.tracing import Trace
 
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
+from rpcaccel.dataplane.event_loop import ROOM_TO_SEND
 
 AT_ONCE = 1 << 20
 """Bytes of a node's answer that are put together and read within one turn of the loop; a longer one takes several."""
@@ -88,7 +90,9 @@ class CountingConnector(TCPConnector):
     def _count_new(self, connection: Connection, *, tls: bool) -> None:
         self._cell.connects += 1
         self._cell.tls += tls
-        protocol = connection.protocol
+        protocol, transport = connection.protocol, connection.transport
+        if transport is not None and (sock := transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM_TO_SEND)
         closed = None if protocol is None else protocol.closed
         if closed is not None:
             self._cell.connections_open += 1

@@ -224,8 +224,8 @@ def reply_steps(reply: HttpReply, first: int, count: int) -> Steps[list[Answer |
     answers = read_replies(reply, first, count, envelopes)
     for at, answer in enumerate(answers):
         if isinstance(answer, Answer) and isinstance(answer.result, memoryview):
-            yield
             answers[at] = replace(answer, result=bytes(answer.result))
+            yield
     return answers
 
 

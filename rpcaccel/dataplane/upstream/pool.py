@@ -7,9 +7,11 @@ calls end long before their deadline, so that a timer for each would be made and
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -24,6 +26,7 @@ from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
+from rpcaccel.dataplane.event_loop import TURN
 
 _LOOK_AGAIN = 0.05
 """Seconds after which a waiting call looks for room by itself: a quota for each second makes room with time."""
@@ -92,8 +95,12 @@ class WaitQueue:
 
     def _next(self) -> None:
         freed, self._freed = self._freed, 0
-        for call in [*self.waiting][:freed]:
+        turn_ends = time.monotonic() + TURN
+        for looked, call in enumerate([*islice(self.waiting, freed)], 1):
             self._told(call)
+            if looked < freed and time.monotonic() >= turn_ends:
+                self.free(freed - looked)
+                return
 
     def _told(self, call: WaitsForRoom) -> None:
         self.leave(call)

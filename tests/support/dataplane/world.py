@@ -24,6 +24,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.event_loop import in_turns
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.rpc.admission import Caller
@@ -243,7 +244,7 @@ class Host:
         before = served.view.head
         self.state.see(self.probers[network].heads())
         if served.view.head > before >= 0:
-            self.engine.refresh.head_moved(served)
+            await in_turns(self.engine.refresh.head_moved(served))
 
     async def ask(self, network: str, body: bytes, client: bytes = b"") -> Answered:
         """A client's request."""

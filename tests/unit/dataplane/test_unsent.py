@@ -49,8 +49,9 @@ def deaf(proxy: Proxy) -> Iterator[socket.socket]:
 
 
 def unsent(proxy: Proxy) -> int:
-    transports = [lane.transport for lane in proxy.worker._lanes.open]
-    return sum(transport.get_write_buffer_size() for transport in transports if transport is not None)
+    """Bytes that are held for clients; what is held for one that is broken off is let go in the same turn."""
+    transports = [lane.transport for lane in proxy.worker._lanes.open if lane.transport is not None]
+    return sum(transport.get_write_buffer_size() for transport in transports if not transport.is_closing())
 
 
 @LANES

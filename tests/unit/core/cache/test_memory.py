@@ -271,3 +271,20 @@ def test_a_full_tier_costs_the_process_what_it_counts(size: int) -> None:
 @pytest.mark.deep
 def test_half_a_gigabyte_costs_the_process_what_it_counts() -> None:
     assert 0.7 < growth(512 << 20, 1_700, 2.0) < 1.25
+
+
+@pytest.mark.parametrize("selection", [Selection(), Selection(network="s0")])
+def test_a_purge_goes_on_in_steps_while_entries_come_and_go(selection: Selection) -> None:
+    tier = MemoryTier(50_000_000, 1_000)
+    for n in range(3000):
+        tier.put(b"s0:a:%d" % n, entry(), 0.0)
+    steps, removed = tier.purge_steps(selection), 0
+    for number, _ in enumerate(steps):
+        tier.put(b"s1:a:%d" % number, entry(), 0.0)
+        removed += tier.discard(b"s0:a:%d" % (2999 - number))
+    assert number >= 3000 // 256
+    assert not any(tier.peek(b"s0:a:%d" % n, 0.0) for n in range(3000))
+    assert len(tier) == number + 1
+    assert tier.size == sum(tier.weigh(b"s1:a:%d" % n, entry()) for n in range(number + 1))
+    assert tier.stats().purged == 3000 - removed
+    assert len(list(tier.count_steps(selection))) >= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
 
 import pytest
@@ -37,7 +37,13 @@ def chunked(pieces: Iterable[bytes]) -> bytes:
     return b"".join(b"%x;x=y\r\n%b\r\n" % (len(piece), piece) for piece in pieces if piece) + b"0\r\nT: x\r\n\r\n"
 
 
-PACKINGS = {"": bytes, "identity": bytes, "gzip": packed, "x-gzip": packed, "deflate": zlib.compress}
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    "identity": bytes,
+    "gzip": packed,
+    "x-gzip": packed,
+    "deflate": zlib.compress,
+}
 FRAMINGS = ("length", "chunks", "end")
 
 

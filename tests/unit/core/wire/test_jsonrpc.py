@@ -126,9 +126,17 @@ def test_replies_hold_either_a_result_or_an_error() -> None:
     }
     replies = [(b"1", jsonrpc.RESULT, b"1e28"), (b'"x"', jsonrpc.ERROR, error)]
     single = [b"".join(jsonrpc.result_reply(b"1", b"1e28")), jsonrpc.error_reply(b'"x"', error)]
-    assert [jsonrpc.batch_reply(replies[:count]) for count in (1, 2)] == [
+    assert [b"".join(jsonrpc.batch_reply(replies[:count])) for count in (1, 2)] == [
         b"[" + b",".join(single[:count]) + b"]" for count in (1, 2)
     ]
+
+
+@given(st.lists(st.sampled_from([b"1", b'"%b"' % (b"x" * 5000), b'"%b"' % (b"y" * 9000)]), min_size=1, max_size=6))
+def test_a_long_value_in_a_batch_is_not_copied_into_the_reply(values: list[bytes]) -> None:
+    parts = jsonrpc.batch_reply([(b"%d" % number, jsonrpc.RESULT, value) for number, value in enumerate(values)])
+    assert [answer["result"] for answer in json.loads(b"".join(parts))] == [json.loads(value) for value in values]
+    for value in values:
+        assert len(value) < 5000 or any(part is value for part in parts)
 
 
 JSON_VALUES = st.recursive(

@@ -23,6 +23,7 @@ async def moved(proxy: Proxy) -> int:
     before = sum(node.counts.calls for node in proxy.nodes)
     proxy.nodes[0].chain.advance()
     proxy.see()
+    await asyncio.sleep(0)
     while len(proxy.worker.engine.flights):
         await asyncio.sleep(0)
     return sum(node.counts.calls for node in proxy.nodes) - before
