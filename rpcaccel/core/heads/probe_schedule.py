@@ -154,6 +154,8 @@ class ProbeSchedule:
         before, self._last = self._last, asked_at
         self._fresh = self._unsure = self._hint = False
         if number > self._number:
+            if number > self._heard:  # the node that pushed is gone, or later than this one
+                self._heralded_at = None
             if self._number >= 0:
                 self._see(before, asked_at)
             self._number = number

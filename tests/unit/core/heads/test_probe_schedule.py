@@ -253,6 +253,15 @@ def test_a_node_that_pushes_is_looked_at_only_when_a_push_is_overdue_and_now_and
     assert now + 2.1 < schedule.next(now) < now + 3.0
 
 
+def test_when_a_node_beside_no_longer_pushes_the_rhythm_of_the_blocks_is_followed_again() -> None:
+    world = Watched(blocks(2.0, 120), expected=2.0, skews=(0.1,), pusher=True)
+    world.pace.state(64, 128)
+    world.pushes = world.pushes[:40]
+    world.run(START + 230)
+    late = [at - world.times[number - 1] for number, at in world.seen_by[0].items() if number > 50]
+    assert max(late) <= 0.25
+
+
 def test_a_push_that_only_a_look_can_explain_is_followed_by_one() -> None:
     schedule = ProbeSchedule(pace := BlockPace(2.0), START)
     for number in range(6):
