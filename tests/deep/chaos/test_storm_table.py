@@ -21,7 +21,7 @@ def test_a_quantile_is_of_the_calls_that_were_due_in_the_time() -> None:
 
 
 def test_every_case_of_the_suite_has_its_line() -> None:
-    assert len({*CASES, *OTHERS}) == 13
+    assert len({*CASES, *OTHERS}) == 15
 
 
 def test_the_table_goes_into_its_section_of_the_page(tmp_path: Path) -> None:
