@@ -161,6 +161,12 @@ CASES: dict[str, Hurt] = {
     "rate limited": turned(faults={"rate_limit": 0.7, "too_many": 0.3}),
     "lagging 50 blocks": turned(lag=50),
     "flapping": flap,
+    "lost old blocks": turned(oldest=160),
+    "an error no rule knows": turned(
+        faults={"error": 1.0},
+        error_text="this plan has used all of its compute units for today",
+        fault_methods=["hmyv2_getBlockByNumber"],
+    ),
 }
 """One of three nodes goes bad."""
 
@@ -216,7 +222,7 @@ async def left_alone(run: Storm, *, lagging: bool) -> tuple[float, int]:
     while True:
         (report,) = [report for link in run.supervisor.links if (report := link.report()) is not None]
         bad = next(node for node in report.nodes if node.id == BAD)
-        if bad.breaker != "closed" or bad.parked or bad.ejected or (lagging and bad.refusal):
+        if bad.breaker != "closed" or bad.parked or bad.ejected or bad.rests or (lagging and bad.refusal):
             return asyncio.get_running_loop().time(), run.calls_to(BAD)
         await asyncio.sleep(LOOK_EVERY)
 

@@ -88,9 +88,10 @@ class Disagreements:
             if node in suspects:
                 self._act(network, case, node)
 
-    def suspects_of(self, network: str) -> tuple[str, ...]:
-        """The nodes of a network that were contradicted more often than by chance."""
-        return self._look(network) if self._purged else ()
+    def suspects_of(self, network: str) -> dict[str, tuple[str, ...]]:
+        """By node of a network that was contradicted more often than by chance: the methods about which it was."""
+        nodes = self._look(network) if self._purged else ()
+        return {node: tuple(sorted({case.method for case in self._record(network, node, {})[0]})) for node in nodes}
 
     def suspects(self) -> Iterator[tuple[str, str, str]]:
         """The nodes that were contradicted more often than by chance: network, node, and a sentence about it."""

@@ -102,8 +102,9 @@ class NetworkHeads(Struct, frozen=True, kw_only=True):
     block_one: str | None = ""
     """The hash of block 1, once it is final; empty when no node tells it, None when no node was asked since."""
     nodes: tuple[NodeHead, ...] = ()
-    suspects: tuple[str, ...] = ()
-    """The ids of the nodes that others contradict more often than by chance: what they answer is kept nowhere."""
+    suspects: dict[str, tuple[str, ...]] = {}
+    """By id of a node that others contradict more often than by chance: the methods about which they do. What the node
+    answers is kept nowhere, and others are asked before it for these methods."""
 
     @property
     def essence(self) -> tuple[object, ...]:

@@ -91,6 +91,7 @@ class WorkerState:
                 node.answering = told.answering if told.looked_at else None
                 came = came or told.head > node.head or (shut and node.breaker.allows(now))
                 node.told_head(told.head, now)
+                node.distrusted = frozenset(heads.suspects.get(told.id, ()))
                 node.proven.proving = told.proving
                 node.prove(told.proof, network.chain.untraced)
                 batches = self._built.batchers[network.name, node.id].state

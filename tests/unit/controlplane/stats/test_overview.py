@@ -213,7 +213,7 @@ def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
 
 
 def test_a_node_is_suspected_as_long_as_those_who_judge_nodes_say_so() -> None:
-    heads = {"n": NetworkHeads(network="n", served=Served(), suspects=("b",))}
+    heads = {"n": NetworkHeads(network="n", served=Served(), suspects={"b": ("m",)})}
     made = Settings.model_validate({"networks": {"n": {"nodes": ["http://h.example,id=a", "http://i.example,id=b"]}}})
     view = SupervisorView(lambda: made, heads.get, [])
     assert [node.suspect for node in view.frame().nodes] == [False, True]

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Selection
@@ -246,12 +247,30 @@ async def test_a_node_of_a_higher_tier_is_not_asked_for_a_comparison() -> None:
             assert (compared(proxy), nodes[1].counts.calls) == (0, 0)
 
 
+async def test_a_suspected_node_is_asked_last_for_what_it_was_found_wrong_in() -> None:
+    async with harmony_nodes(3) as nodes, opened(nodes, Told(), net={"agreement": {"share": 0}}) as proxy:
+        head = nodes[0].head
+        heads = [NodeHead(id=node.name, head=head, chain_ok=True, answering=True) for node in nodes]
+        served, wrong = Served(head=head, final=head), {"node-0": ("eth_getBalance",)}
+        told = NetworkHeads(network="harmony-s0", served=served, nodes=tuple(heads), eth_chain_id=HARMONY_ID,
+                            suspects=wrong)  # fmt: skip
+        proxy.worker.see(told)
+        for number in range(30):
+            await proxy.call(*flat(balance(number)))
+            await proxy.call("eth_getTransactionCount", f"0x{number:040x}", "0x64")
+        assert nodes[0].counts.asked("eth_getBalance") == 0
+        assert nodes[0].counts.asked("eth_getTransactionCount") >= 10, "it has its share of all else"
+        proxy.worker.see(replace(told, nodes=(heads[0], *(replace(one, head=-1) for one in heads[1:]))))
+        await proxy.call(*flat(balance(99)))
+        assert nodes[0].counts.asked("eth_getBalance") == 1, "no other node has the block"
+
+
 async def test_an_answer_of_a_suspected_node_is_not_kept() -> None:
     async with harmony_nodes(1) as nodes, opened(nodes, Told()) as proxy:
         head = nodes[0].head
         node = NodeHead(id="node-0", head=head, chain_ok=True, answering=True)
         proxy.worker.see(NetworkHeads(network="harmony-s0", served=Served(head=head, final=head), nodes=(node,),
-                                      eth_chain_id=HARMONY_ID, suspects=("node-0",)))  # fmt: skip
+                                      eth_chain_id=HARMONY_ID, suspects={"node-0": ()}))  # fmt: skip
         assert [(await proxy.call(*flat(balance(1)))).cache for _ in range(2)] == ["miss", "miss"]
         proxy.see()
         assert [(await proxy.call(*flat(balance(1)))).cache for _ in range(2)] == ["miss", "memory"]
