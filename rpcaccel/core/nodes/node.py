@@ -247,7 +247,7 @@ class Node:
             if able.get(call.plan.method, True):  # not answered before, or refused since
                 self._answers(call.plan)
             if parking.troubled:
-                parking.answered(method, now)
+                parking.answered(method, now, call.plan.content)
             passed += call.permit == breaker.permit
         parking.answered_at = self.replied_at = now
         self.attempts.bump(REPLIED, now, count)
