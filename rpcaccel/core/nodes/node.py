@@ -252,7 +252,7 @@ class Node:
             if able.get(call.plan.method, True):  # not answered before, or refused since
                 self._answers(call.plan)
             if parking.troubled:
-                parking.answered(method, now)
+                parking.answered(method, now, call.plan.content)
             if self.contradictions.methods:
                 self.contradictions.answered(method)
             passed += call.permit == breaker.permit

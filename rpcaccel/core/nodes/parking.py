@@ -144,9 +144,11 @@ class Parking:
             rest = self._calls[call] = Rest()
         return rest
 
-    def answered(self, method: str, now: float) -> None:
-        """Note that the node answered a call."""
+    def answered(self, method: str, now: float, call: int | None = None) -> None:
+        """Note that the node answered a call; `call` names its content."""
         self.answered_at = now
+        if call in self._calls and now >= self._calls[call].until:
+            del self._calls[call]
         rest = self.methods.get(method)
         if rest is not None and now >= rest.until:  # a call sent before the refusal does not count
             rest.answered()

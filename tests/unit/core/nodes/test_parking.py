@@ -3,7 +3,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.parking import LONGEST, MOST, SEVERAL, TOGETHER, Parking
+from rpcaccel.core.nodes.parking import (
+    DIFFERENT,
+    LONGEST,
+    MOST,
+    MOST_CALLS,
+    MOST_UNSURE,
+    SEVERAL,
+    TOGETHER,
+    Parking,
+)
 
 NEVER = float("-inf")
 METHODS = [f"m{number}" for number in range(SEVERAL + 2)]
@@ -99,12 +108,43 @@ def test_an_answer_to_a_call_that_was_sent_before_the_refusal_ends_no_rest() -> 
     assert repr(parking) == "<parking, 1 methods refused>"
 
 
+def test_a_call_that_is_refused_rests_alone_longer_each_time_until_it_is_answered() -> None:
+    parking, now, rests = Parking(), 0.0, []
+    for _ in range(3):
+        parking.refused("m", now, None, call=1)
+        rests.append(parking.of("m", 1) - now)
+        now = parking.of("m", 1)
+    assert rests == [1, 2, 4]
+    assert (parking.of("m", 2), parking.of("m"), parking.resting(0.0)) == (NEVER, NEVER, {})
+    parking.answered("m", now, 1)
+    parking.refused("m", now, None, call=1)
+    assert parking.of("m", 1) - now == 1.0
+
+
+def test_different_calls_park_their_method_for_some_seconds_at_the_most() -> None:
+    parking, now = Parking(), 0.0
+    for number in range(100):
+        parking.refused("m", now, None, call=number)
+        assert (parking.of("m") > now) == (number >= DIFFERENT - 1)
+        assert parking.of("m") <= now + MOST_UNSURE
+        now = max(now + 0.01, parking.of("m"))
+    assert parking.until == NEVER
+
+
+def test_refusals_of_single_calls_are_forgotten_within_bounds() -> None:
+    parking = Parking()
+    for number in range(2 * MOST_CALLS):
+        parking.refused("m", 0.0, None, call=number)
+    assert (parking.of("other", 0), parking.of("other", 2 * MOST_CALLS - 1)) == (NEVER, 1.0)
+
+
 EVENTS = st.lists(
     st.tuples(
         st.floats(0.0, 400.0),
         st.sampled_from(METHODS),
         st.one_of(st.none(), st.floats(0.0, 1e9)),
         st.sampled_from(["refused", "limiter", "answered", "probed"]),
+        st.none() | st.integers(0, 9),
     ),
     max_size=60,
 )
@@ -112,17 +152,17 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_whatever_a_node_says_it_is_asked_again_within_minutes(
-    events: list[tuple[float, str, float | None, str]],
+    events: list[tuple[float, str, float | None, str, int | None]],
 ) -> None:
     parking, now = Parking(), 0.0
-    for pause, method, retry_after, what in events:
+    for pause, method, retry_after, what, call in events:
         now += pause
         if what == "answered":
-            parking.answered(method, now)
+            parking.answered(method, now, call)
         elif what == "probed":
             parking.probed(now)
         else:
-            parking.refused(method, now, retry_after, own_limiter=what == "limiter")
+            parking.refused(method, now, retry_after, call=call, own_limiter=what == "limiter")
     assert parking.until <= now + LONGEST
     assert all(until <= now + LONGEST for until in parking.resting(now).values())
     assert len(parking.methods) <= len(METHODS)
