@@ -33,6 +33,8 @@ class ProbeState:
         """When the node last pushed a block that was news."""
         self.claims: Claims | None = None
         self.checked_at = 0.0
+        self.timed = False
+        """Whether the node was asked for the timestamps of two headers."""
         self.tags_at = -inf
         """When the node was last asked which blocks are final and safe."""
         self.early = False

@@ -313,7 +313,8 @@ class Prober:
             for other in self._nodes.values():  # none may be left that answers
                 other.wake()
         self._tell()
-        if isinstance(look, Look) and claims is not None and probed.counts and not self._pace.known:
+        if isinstance(look, Look) and probed.counts and not probed.timed:
+            probed.timed = True
             blocks, method = min(HEADERS_APART, head := look.sighting.number), self._chain.live.block
             self._pace.state(blocks, await self._questions.seconds_between(probed.asker, method, head - blocks, head))
             self._tell()

@@ -7,13 +7,15 @@ first look, and the moves of the head once some blocks have come; until then the
 from __future__ import annotations
 
 from collections import deque
-from statistics import median
+from statistics import median, median_high
 
 SLOWEST = 5.0
 """Seconds between two looks at the most while no block comes."""
 HEADERS_APART = 64
 """Blocks between the two headers whose timestamps, whole seconds, give the block time."""
 _FEWEST_APART = 4
+_STATEMENTS = 9
+"""Nodes whose headers count."""
 _CALMEST = 1.0
 """Seconds between two looks at the least while no block comes when one is due, and while the period is not known."""
 _TIRING = 1 / 8
@@ -51,7 +53,8 @@ class BlockPace:
         """How long the newest moves of the head took, and of how many blocks each was."""
         self._number, self._at = -1, 0.0
         self._measured: float | None = None
-        self._stated: float | None = None
+        self._stated: deque[float] = deque(maxlen=_STATEMENTS)
+        """The periods by the headers of single nodes: the median counts, so that one node alone decides nothing."""
 
     def __repr__(self) -> str:
         return f"<a block every {self.period:g} s{'' if self.known else ' expected'}>"
@@ -59,12 +62,12 @@ class BlockPace:
     @property
     def known(self) -> bool:
         """Is the period more than an expectation?"""
-        return self._measured is not None or self._stated is not None
+        return self._measured is not None or bool(self._stated)
 
     @property
     def period(self) -> float:
         """Seconds from one block to the next; as expected until that is known."""
-        return self._measured or self._stated or self.expected
+        return self._measured or (median_high(self._stated) if self._stated else self.expected)
 
     @property
     def seconds(self) -> float:
@@ -100,13 +103,13 @@ class BlockPace:
         return min(self.calm, max(least, _TIRING * (now - self._at)))
 
     def state(self, blocks: int, seconds: float) -> None:
-        """Take the difference of two headers in blocks and in seconds.
+        """Take the difference of two headers of one node in blocks and in seconds.
 
         Equal timestamps say nothing, and neither do those of a chain that stood between them, or in another unit: they
         are further apart than expected.
         """
-        if blocks >= _FEWEST_APART and 0 < seconds / blocks <= _SLOWER * self.expected and self._stated is None:
-            self._stated = min(self.expected, max(_SHORTEST, seconds / blocks))
+        if blocks >= _FEWEST_APART and 0 < seconds / blocks <= _SLOWER * self.expected:
+            self._stated.append(min(self.expected, max(_SHORTEST, seconds / blocks)))
 
     def see(self, number: int, now: float) -> None:
         """Note that the head was `number` at `now` (monotonic seconds)."""
@@ -116,7 +119,7 @@ class BlockPace:
             self._moves.append((now - self._at, number - self._number))
             # A single move tells the period only when it is no difference between two nodes.
             sure = len(self._moves) > 1 or now - self._at >= _CALMEST
-            enough = _ENOUGH if self._stated is None else _ENOUGH_MORE
+            enough = _ENOUGH_MORE if self._stated else _ENOUGH
             if sure and sum(blocks for _, blocks in self._moves) >= enough:
                 self._measured = self._mean()
         self._number, self._at = number, now

@@ -84,6 +84,15 @@ def test_headers_that_are_near_or_at_one_time_or_too_far_apart_tell_nothing(head
     assert not paced(headers=headers).known
 
 
+@given(st.floats(0.01, 1000.0), st.integers(0, 2))
+def test_one_node_of_three_with_false_timestamps_does_not_change_the_pace(false: float, place: int) -> None:
+    pace, told = BlockPace(12.0), [128.0, 128.0]
+    told.insert(place, false)
+    for seconds in told:
+        pace.state(64, seconds)
+    assert pace.period == 2.0
+
+
 def test_headers_of_a_chain_that_missed_some_slots_tell_the_expected_period() -> None:
     assert paced(headers=(64, 64 * 13.0)).period == 12.0
 
