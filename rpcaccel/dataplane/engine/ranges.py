@@ -23,7 +23,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.range_segments import Piece
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource, Step
-from rpcaccel.core.steps import at_once
+from rpcaccel.core.stepwise import at_once
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.event_loop import in_turns
