@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from rpcaccel.core.steps import Steps
+from rpcaccel.core.stepwise import Steps
 
 T = TypeVar("T")
 TURN = 0.0005

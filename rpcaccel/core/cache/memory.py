@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.eviction import USES_CAP, CacheSlot, S3Fifo
-from rpcaccel.core.steps import Steps, at_once
+from rpcaccel.core.stepwise import Steps, at_once
 from rpcaccel.core.wire import gzip_reply
 
 ENTRY_BYTES = 512

@@ -17,7 +17,7 @@ from rpcaccel.core.plan.fast_params import ParamsReader
 from rpcaccel.core.plan.params import Resolved, Shape, read_shape
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, LocalAnswer, Routes, Rule, RuleTable
-from rpcaccel.core.steps import Steps
+from rpcaccel.core.stepwise import Steps
 
 _STATIC, _FOREVER, _BY_NUMBER, _EPOCH, _HEAD, _NODE, _NEVER = CacheClass
 """Looked up once: access to an enum's member costs a tenth of a microsecond in Python 3.11, twenty times a plan."""

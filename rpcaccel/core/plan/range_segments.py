@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from rpcaccel.core.plan.block_range import Range
-from rpcaccel.core.steps import Steps
+from rpcaccel.core.stepwise import Steps
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 MOST = 2048

@@ -15,7 +15,7 @@ import re
 import msgspec
 from msgspec import Raw
 
-from rpcaccel.core.steps import Steps, at_once
+from rpcaccel.core.stepwise import Steps, at_once
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The exceptions that msgspec raises for a foreign text: malformed, of an unexpected form, not UTF-8 where a string is

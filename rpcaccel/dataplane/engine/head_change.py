@@ -21,7 +21,7 @@ from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.heads.served_head import Served
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.steps import Steps
+from rpcaccel.core.stepwise import Steps
 from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.stores.base import Store

@@ -28,7 +28,7 @@ from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.replies.range_limit import is_of_blocks, suggested_length
 from rpcaccel.core.stats.counters import AnswerSource, Step
-from rpcaccel.core.steps import at_once
+from rpcaccel.core.stepwise import at_once
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.event_loop import in_turns

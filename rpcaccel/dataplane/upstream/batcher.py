@@ -19,6 +19,8 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.pool import Deadlines, Told, UnderWay
 
+SETTLED_AT_ONCE = 8
+"""Replies of one batch that are settled within one turn of the loop: each takes some fifty microseconds."""
 _BATCH_FAULTS = frozenset(
     {
         FailureKind.UNKNOWN,
@@ -180,8 +182,18 @@ class Batcher:
             self._deadlines.pop(item, None)
         if self._waiting:
             self._go_on()
-        if items:
+        if len(items) > SETTLED_AT_ONCE:
+            self._settle(items, replies)
+        elif items:
             Attempt.settle(items, replies)
+
+    def _settle(self, items: Sequence[Attempt], replies: Sequence[Answer | Failure]) -> None:
+        """Settle some of many attempts now, and the others in the turns that follow: an answer is written to its client
+        within the turn that settles it."""
+        if len(items) > SETTLED_AT_ONCE:
+            rest = items[SETTLED_AT_ONCE:], replies[SETTLED_AT_ONCE:]
+            asyncio.get_running_loop().call_soon(self._settle, *rest)
+        Attempt.settle(items[:SETTLED_AT_ONCE], replies[:SETTLED_AT_ONCE])
 
     def _batch_answered(
         self, items: Sequence[Attempt], replies: Sequence[Answer | Failure]

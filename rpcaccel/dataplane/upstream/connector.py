@@ -21,7 +21,8 @@ from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLo
 from rpcaccel.dataplane.event_loop import ROOM_TO_SEND
 
 AT_ONCE = 1 << 20
-"""Bytes of a node's answer that are put together and read within one turn of the loop; a longer one takes several."""
+"""Bytes of a node's answer that are taken, put together and read within one turn of the loop; a longer one takes
+several."""
 _clock = time.perf_counter
 
 
@@ -150,7 +151,7 @@ class NodeConnection(asyncio.Protocol):
     `Connection.release` keeps a connection to whose protocol nothing was reported, and `Connection.close` keeps none.
     """
 
-    __slots__ = ("_asked", "_connection", "_early", "_most", "_owner", "_protocol", "_transport", "headed",
+    __slots__ = ("_asked", "_came", "_connection", "_early", "_most", "_owner", "_protocol", "_transport", "headed",
                  "idle_since", "reply", "state")  # fmt: skip
 
     def __init__(self, connection: Connection, owner: Owner, most: int, *, reused: bool) -> None:
@@ -175,6 +176,8 @@ class NodeConnection(asyncio.Protocol):
         self._most = most
         self._owner = owner
         self._asked: Any = None
+        self._came = 0
+        """Bytes of long replies that came since the others got their turn."""
         self.reply = HttpReplyReader(most)
         """What came of the reply to the last request."""
         self.headed = 0.0
@@ -244,6 +247,16 @@ class NodeConnection(asyncio.Protocol):
             else:
                 self.close()
             self._owner.replied(self, asked, reply)
+            return
+        self._came += len(data)
+        if self._came >= AT_ONCE:  # uvloop reads on within one turn for as long as a node sends, up to 8 MB
+            self._came = 0
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self.state is _ASKED and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _hear_early(self) -> None:
         early, self._early = self._early, b""

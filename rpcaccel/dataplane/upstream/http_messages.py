@@ -20,7 +20,7 @@ from yarl import URL
 from rpcaccel.core.nodes.parking import LONGEST
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, kind_of_status
-from rpcaccel.core.steps import Steps
+from rpcaccel.core.stepwise import Steps
 from rpcaccel.core.wire import json_text, traceparent
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.redaction import Revealing, login

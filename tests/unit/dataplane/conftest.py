@@ -18,7 +18,9 @@ def pytest_asyncio_loop_factories(
     name = item.path.name
     if name.startswith("test_drain"):  # asyncio's own loop loses what it had accepted when its server was closed
         return {"uvloop": uvloop.new_event_loop}
-    if name.startswith(("test_upstream", "test_exchange", "test_half_closed", "test_unsent", "test_websocket")):
+    if name.startswith(
+        ("test_upstream", "test_node_connection", "test_exchange", "test_half_closed", "test_unsent", "test_websocket")
+    ):
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
 

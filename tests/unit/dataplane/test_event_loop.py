@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rpcaccel.core.steps import Steps
+from rpcaccel.core.stepwise import Steps
 from rpcaccel.dataplane.event_loop import LOOK_EVERY, REMEMBERED, TURN, LongestTurn, in_turns
 from tests.support.instant_time import instantly
 

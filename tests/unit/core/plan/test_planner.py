@@ -15,7 +15,7 @@ from rpcaccel.core.memo import Memos
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.planner import HashKey, Planner, full_method
 from rpcaccel.core.plan.rules import BlockArgument, CacheClass, LocalAnswer, Rule, RuleTable, Spelling
-from rpcaccel.core.steps import at_once
+from rpcaccel.core.stepwise import at_once
 
 ADDRESS = '"one155jp2y76nazx8uw5sa94fr0m4s5aj8e5xm6fu3"'
 HASH = "0x" + "ab" * 32

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rpcaccel.core.plan import range_segments
 from rpcaccel.core.plan.block_range import Range
 from rpcaccel.core.plan.range_segments import MOST, STEP, Piece
-from rpcaccel.core.steps import at_once
+from rpcaccel.core.stepwise import at_once
 
 
 def span(first: int, last: int, settled: int = 10_000, way: Literal["blocks", "logs"] = "logs") -> Range:

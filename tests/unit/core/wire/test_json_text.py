@@ -19,7 +19,7 @@ from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.range_segments import Piece
-from rpcaccel.core.steps import at_once
+from rpcaccel.core.stepwise import at_once
 from rpcaccel.core.wire import json_params, json_text, tx_hash
 from rpcaccel.core.wire.json_text import NotJson, TooDeep, is_utf8, items, members
 from tests.support.properties import examples

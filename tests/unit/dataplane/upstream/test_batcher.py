@@ -15,7 +15,7 @@ from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.attempt import Attempt
-from rpcaccel.dataplane.upstream.batcher import Batcher
+from rpcaccel.dataplane.upstream.batcher import SETTLED_AT_ONCE, Batcher
 from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.dataplane.upstream.trace_context import CURRENT
 from tests.support.dataplane.fake_client import FakeClient, FakeSpan, asked, plan_of, pool_of
@@ -240,6 +240,25 @@ async def test_a_batch_holds_no_more_than_the_node_is_known_to_answer_quickly(no
     await asyncio.gather(*tasks)
     assert node.batches
     assert all(len(batch) <= 2 for batch in node.batches[:1])
+
+
+async def test_the_replies_of_a_large_batch_are_settled_in_turns(node: Node, batcher: Batcher) -> None:
+    tasks = await ask(batcher, FEWEST_SLOTS + 30)
+    batcher.state.items = 30
+    node.open.set()
+    done, most = 0, 0
+    while done < len(tasks):
+        await asyncio.sleep(0)
+        now = sum(task.done() for task in tasks)
+        if node.batches:
+            most = max(most, now - done)
+        done = now
+    assert max(map(len, node.batches)) > SETTLED_AT_ONCE
+    assert most <= 2 * SETTLED_AT_ONCE
+    answers = [task.result() for task in tasks]
+    assert [answer.result for answer in answers if isinstance(answer, Answer)] == [
+        b"[%d]" % number for number in range(len(tasks))
+    ]
 
 
 async def test_one_batch_is_tried_before_others_are_sent(node: Node, batcher: Batcher) -> None:

@@ -14,7 +14,7 @@ from aiohttp.connector import Connection
 from yarl import URL
 
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
-from rpcaccel.dataplane.upstream.connector import LEGAL, ConnectionState, NodeConnection
+from rpcaccel.dataplane.upstream.connector import AT_ONCE, LEGAL, ConnectionState, NodeConnection
 from tests.support.dataplane.raw_node import Call, RawNode
 from tests.support.services import SUPPORT
 from tests.support.waiting import until
@@ -104,6 +104,39 @@ async def test_one_request_follows_the_other_as_written(node: RawNode, take: Tak
     assert [asked for asked, _ in told.replies] == [0, 1, 2]
     assert node.connections == 1
     assert [call.head + call.body for call in node.calls] == [REQUEST] * 3
+    connection.close()
+
+
+class Counting(NodeConnection):
+    """A connection that counts the bytes that come within one turn of the loop."""
+
+    def __init__(self, connection: Connection, told: Told) -> None:
+        self.most = self.turn = 0
+        super().__init__(connection, told, 64 << 20, reused=False)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.turn:
+            asyncio.get_running_loop().call_soon(self.over)
+        self.turn += len(data)
+        super().data_received(data)
+
+    def over(self) -> None:
+        self.most, self.turn = max(self.most, self.turn), 0
+
+
+async def test_of_a_long_reply_no_more_is_taken_in_one_turn_than_is_read_at_once(
+    node: RawNode, take: Take, told: Told
+) -> None:
+    async def long(call: Call) -> None:
+        call.writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 40000000\r\n\r\n" + b"x" * 40_000_000)
+
+    node.script = long
+    connection = Counting(await take(), told)
+    connection.ask(REQUEST, 1)
+    reply = await told.reply()
+    reply.assemble()
+    assert reply.body == b"x" * 40_000_000
+    assert 0 < connection.most < 2 * AT_ONCE
     connection.close()
 
 

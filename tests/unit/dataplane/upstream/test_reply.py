@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rpcaccel.core.nodes.parking import LONGEST
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
-from rpcaccel.core.steps import at_once
+from rpcaccel.core.stepwise import at_once
 from rpcaccel.dataplane.upstream.http_messages import (
     HttpReply,
     glimpse,
