@@ -295,6 +295,8 @@ class Dispatch:
             return self._settle(self.doubted)
         self._remember(Settle(answer, failure, node))
         row = policy(failure.kind)
+        if failure.kind is FailureKind.REJECTED and self._plan.rule.kind == "read":  # there is nothing to reject
+            row = policy(FailureKind.INVALID_PARAMS)
         if row.retry == "never" or not (row.retry == "always" or self._plan.repeat or not failure.sent):
             if row.breaker == "success" and not self._plan.rule.known:
                 self._budget.found(self._plan.method, now)

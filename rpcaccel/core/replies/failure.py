@@ -134,7 +134,7 @@ _POLICIES: dict[FailureKind, Policy] = {
     FailureKind.INVALID_PARAMS: Policy(
         "one-other", "success", "pass-through", code=-32602, pays="apart", fault="client"
     ),
-    FailureKind.REJECTED: Policy("never", "success", "pass-through", code=-32000, fault="client"),
+    FailureKind.REJECTED: Policy("never", "success", "pass-through", code=-32000, pays="apart", fault="client"),
     FailureKind.ALREADY_KNOWN: Policy("never", "success", "success-with-hash", code=-32000, fault="client"),
     FailureKind.NONCE_TOO_LOW: Policy("never", "success", "pass-through", code=-32000, fault="client"),
     FailureKind.FILTER_NOT_FOUND: Policy("never", "success", "pass-through", code=-32000, fault="client"),
@@ -175,7 +175,7 @@ _BY_STATUS: dict[int, FailureKind] = {
     429: FailureKind.RATE_LIMITED,
     431: FailureKind.CALL_REFUSED,
 }
-CONTRADICTABLE = frozenset({FailureKind.UNKNOWN, FailureKind.INVALID_PARAMS})
+CONTRADICTABLE = frozenset({FailureKind.UNKNOWN, FailureKind.INVALID_PARAMS, FailureKind.REJECTED})
 """Kinds of errors that a node alone is at fault for where another node has a result for the same call."""
 LACKING = frozenset({FailureKind.METHOD_MISSING, FailureKind.ROLE_MISSING})
 """Kinds that say that a node lacks a method or role. The lack is remembered for the node, and all nodes are asked

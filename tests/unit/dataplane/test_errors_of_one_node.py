@@ -82,6 +82,9 @@ def attempts(world: RefusingWorld, which: int) -> int:
         ({"code": -32603, "message": "your workspace is over its allowance"}, 500),
         ({"code": 77, "message": "no"}, 200),
         ({"code": -32099, "message": "upstream pool is empty"}, 200),
+        ({"code": -32602, "message": "your key may not do this"}, 200),
+        ({"code": -32600, "message": "this is not part of what you pay for"}, 400),
+        ({"code": -32003, "message": "sorry"}, 200),
     ],
 )
 def test_no_call_fails_and_the_node_is_tried_now_and_then(

@@ -18,7 +18,7 @@ from rpcaccel.core.messages import PurgeDone
 from rpcaccel.core.stats.counters import TallySnapshot
 from tests.support.sample_control import SampleControl
 from tests.support.sample_errors import TIMEOUT
-from tests.support.sample_view import SampleView
+from tests.support.sample_view import NETWORK, SampleView
 
 FILES = {
     "index.html": Page(b"<!doctype html>", "text/html; charset=utf-8"),
@@ -327,3 +327,22 @@ async def test_an_expectation_that_cannot_be_met_is_refused_wherever_it_is_asked
         writer.close()
         assert answer.startswith(f"HTTP/1.1 {told} ".encode()), answer
         assert (b"Allow: GET\r\n" in answer) == (told == 405)
+
+
+async def test_a_node_that_fails_what_others_answer_needs_attention(
+    view: FailingView, client: aiohttp.ClientSession
+) -> None:
+    await next_look(view)
+    await next_look(view)
+    for _ in range(30):
+        view.tally.node(NETWORK, "a").contradict("hmyv2_call")
+
+    async def said() -> list[str]:
+        await next_look(view)
+        async with client.get("/api/v1/overview") as reply:
+            return [one["text"] for one in (await reply.json())["attention"] if one["subject"] == f"{NETWORK}/a"]
+
+    async with asyncio.timeout(20):
+        while not (texts := await said()):
+            pass
+    assert texts[0].startswith(f"node {NETWORK}/a fails hmyv2_call where others answer it: 30 of 30 in the last")
