@@ -46,8 +46,24 @@ _WITHOUT_BODY = re.compile(
     rb"(?:GET|HEAD|OPTIONS) (?!.*\n(?i:content-length|transfer-encoding|upgrade)[ \t]*:)", re.DOTALL
 )
 """The head of a request that has no body behind it."""
+_CONTENT_LENGTH = re.compile(rb"(?i)\ncontent-length:[ \t]*([0-9]{1,10})[ \t]*\r\n")
+_CHUNKED = re.compile(rb"(?i)\ntransfer-encoding:")
+_LAST_CHUNK = b"0\r\n\r\n"
 _END, _LAST = "\r\n\r\n", "\r\nConnection: close\r\n\r\n"
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+
+
+def _end_of_request(data: bytes, start: int) -> int:
+    """Where the request ends that begins here, if it does; the end of what came where that cannot be told."""
+    end = data.find(END, start) + len(END)
+    if end < len(END):
+        return len(data)
+    if (length := _CONTENT_LENGTH.search(data, start, end)) is not None:
+        return min(len(data), end + int(length[1]))
+    if _CHUNKED.search(data, start, end) is None:
+        return end if data.startswith(_BEGINNINGS[1:], start) else len(data)  # a POST must say how long it is
+    last = data.find(_LAST_CHUNK, end)
+    return len(data) if last < 0 else last + len(_LAST_CHUNK)
 
 
 class RequestState(StrEnum):
@@ -196,7 +212,7 @@ class FastProtocol(asyncio.Protocol):
             self.state = NEXT[state]["more"]
             if state is _GIVEN and not self.head_since and not self.body_since:
                 self.head_since = monotonic()
-            self._inner.data_received(data)
+            self._feed(data)
 
     def eof_received(self) -> bool:
         """The client sends no more: what it asked whole is answered, and then the connection ends.
@@ -431,9 +447,18 @@ class FastProtocol(asyncio.Protocol):
             self._inner.connection_made(SharedTransport(self, self.transport))
             if self.writing_paused:
                 self._inner.pause_writing()
-        self._inner.data_received(data)
+        self._feed(data)
         if self._ended and not behind and not self._inner.eof_received():
             self.transport.close()
+
+    def _feed(self, data: bytes) -> None:
+        """Give aiohttp what came, each request by itself as far as that can be told: of what is read in one piece its
+        parser forgets the requests before something malformed. A wrong guess only makes more pieces."""
+        at = 0
+        while at < len(data):
+            end = _end_of_request(data, at)
+            self._inner.data_received(data[at:end] if at or end < len(data) else data)
+            at = end
 
     def begun(self) -> None:
         """aiohttp has a whole head."""

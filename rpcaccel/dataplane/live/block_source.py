@@ -30,7 +30,8 @@ a node, or a machine behind it, may be a block behind what is known of it."""
 _DOUBTED = 4096
 """Blocks and filters for which answers without logs are remembered."""
 EXTRA_TRIES = 2
-"""Times that a block is fetched until its header is made without what only the call for further members tells."""
+"""Times that a block is fetched until its header is made without what only the call for further members tells; and
+headers in a row that were made without, after which the next ones wait for it no more."""
 _MEMBERS, _LONGEST_NAME = 128, 64
 """Members of pushed headers whose names are remembered, and characters of such a name."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
@@ -77,6 +78,8 @@ class BlockSource:
         self._engine = engine
         self._pushed: frozenset[str] = frozenset()
         """The names of the members that pushed headers had so far."""
+        self._lacking = 0
+        """Headers in a row that were made without their further members."""
         self._doubted: dict[tuple[str, int], tuple[str, ...]] = {}
         """The nodes that said of a block that it has no logs for a filter, though its bloom says that it may. The key
         holds the hash of the filter, because the filter itself may be large."""
@@ -126,10 +129,16 @@ class BlockSource:
         try:
             text, _ = await self._call(extra.method, params, number, tries)
         except NotFetched:
-            if tries < EXTRA_TRIES:
+            if tries < EXTRA_TRIES and self._lacking < EXTRA_TRIES:
                 raise
+            self._lacking += 1
             return b""
+        self._lacking = 0
         return text
+
+    def forget(self) -> None:
+        """Forget what was learned: it is another chain from now on."""
+        self._pushed, self._doubted, self._lacking = frozenset(), {}, 0
 
     def pushed(self, text: bytes) -> LiveBlock:
         """A header that a node pushed. Blocks that are fetched from now on have no members that no node pushes. Raises

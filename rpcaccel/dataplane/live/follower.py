@@ -104,6 +104,7 @@ class Follower:
         if not same_chain(before.settings, network.settings):
             self._served = Served()
             self._looks.clear()
+            self._source.forget()
             self._lose(RESTARTED)
         elif self._source.final_at_once is not final_at_once:
             self._lose(REREAD)

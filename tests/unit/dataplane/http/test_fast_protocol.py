@@ -107,6 +107,11 @@ VALID = [
     (request(b"/nowhere", b"", BLOCK), 404),
     (request(b"/", b"", b"{"), 200),
     (GET, 200),
+    (request(b"/", b"", BLOCK, last=b"TE: trailers\r\n"), 200),
+    (
+        b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(BLOCK), BLOCK),
+        200,
+    ),
     (b"OPTIONS / HTTP/1.1\r\nHost: h\r\n\r\n", 204),
 ]
 GARBAGE = [
