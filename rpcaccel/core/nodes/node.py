@@ -110,13 +110,11 @@ class Node:
         self.says: Mapping[str, bool] = {}
         """Roles that the node reports to have or not to have; `roles` are those that the operator states."""
         self.proven = Proven()
-        self.timeout = timeout
-        """Seconds that one attempt may take."""
+        self.timeout, self.slow_start = timeout, 0.0
+        """Seconds that one attempt may take, and in which a node that returned gets back to its full share."""
         self.tier, self.tags = tier, tags
         """Nodes of a higher tier are asked only when no node of a lower tier is eligible. Routes select nodes by
         tags."""
-        self.slow_start = 0.0
-        """Seconds in which a node that returned gets back to its full share."""
         self.quota: Quota | None = None
         self.limit = limit or Limit(512)
         """The adaptive limit of light calls in flight."""
@@ -142,7 +140,7 @@ class Node:
         """Seconds that the last probe took; None when it was not answered."""
         self.returned_at = self.ejected_until = float("-inf")
         """The time of the last return from a rest, and the time until which the node is ejected as too slow."""
-        self.ejections, self.parking, self.contradictions = 0, Parking(), Contradictions()
+        self.parking, self.contradictions = Parking(), Contradictions()
         self.distrusted: frozenset[str] = frozenset()
         """Methods about which other nodes contradicted the answers of the node more often than by chance."""
         self.able: dict[str, set[int]] = {}
