@@ -23,8 +23,11 @@ SEVERAL = 3
 """Refused methods, with no answer between, after which the whole node is parked."""
 TOGETHER = 60.0
 """Seconds within which the methods must be refused."""
-DIFFERENT, MOST_DIFFERENT = 4, 64
-"""Different calls, refused with no answer between, after which a method is parked: at first, and at the most."""
+DIFFERENT, MOST_AFTER_A_REST, MOST_DIFFERENT = 5, 20, 80
+"""Different calls, refused with no answer between, after which a method is parked: at first; and at the most where the
+answers came after a rest, or between refusals."""
+AGAIN = 3
+"""Different calls that are refused after a rest before the next one begins."""
 MOST_CALLS = 256
 """Refused calls that rest by themselves; of more, those that were refused first are forgotten."""
 _NEVER = float("-inf")
@@ -47,15 +50,22 @@ class Rest:
     def refused(self, call: int, now: float) -> bool:
         """Note a refused call; were enough different ones refused for a rest?"""
         self.refused_at = now
+        if _NEVER < self.until <= now:  # the next calls after a rest show whether the limit still holds
+            self.until = _NEVER
+            while len(self._calls) > self.needed - AGAIN:
+                self._calls.pop()
         if len(self._calls) < self.needed:
             self._calls.add(call)
         return len(self._calls) >= self.needed
 
     def answered(self) -> None:
-        """Note an answer: if no rest has begun, the refusals before it were about single calls."""
-        if self._calls and self.until == _NEVER:
-            self.needed = min(self.needed * 2, MOST_DIFFERENT)
+        """Note an answer, which ends the rest: the refusals before it may have been about single calls, and were so if
+        no rest had begun."""
+        if self._calls:
+            most = MOST_DIFFERENT if self.until == _NEVER else MOST_AFTER_A_REST
+            self.needed = max(self.needed, min(self.needed * 2, most))
         self._calls.clear()
+        self.until, self.step = _NEVER, 0.0
 
     def begin(self, now: float, retry_after: float | None, most: float = MOST) -> None:
         """Begin or extend the rest after a refusal; calls that meet the same limit at once count as one step. `most`:
@@ -120,7 +130,7 @@ class Parking:
         self.troubled = True
         rest = self.methods.setdefault(method, Rest())
         sure = call is None or retry_after is not None
-        enough = rest.refused(call or 0, now) or sure
+        enough = sure or rest.refused(call or 0, now)
         if call is not None:
             self._call(call).begin(now, retry_after)
         most = MOST if sure else MOST_UNSURE
@@ -130,7 +140,7 @@ class Parking:
             rest.refused_at = _NEVER
             return
         since = max(self.answered_at, now - TOGETHER)
-        enough = self._node.refused(call or 0, now) or sure
+        enough = sure or self._node.refused(call or 0, now)
         if enough and sum(rest.refused_at > since for rest in self.methods.values()) >= SEVERAL:
             self._node.begin(now, retry_after, most)
             self._looks = 0
@@ -152,11 +162,10 @@ class Parking:
         rest = self.methods.get(method)
         if rest is not None and now >= rest.until:  # a call sent before the refusal does not count
             rest.answered()
-            if rest.until != _NEVER or now - rest.refused_at > TOGETHER:
+            if rest.needed == DIFFERENT or now - rest.refused_at > TOGETHER:
                 del self.methods[method]
         if now >= self._node.until:
             self._node.answered()
-            self._node.step = 0.0
             self.troubled = bool(self.methods)
             if not self.troubled:
                 self._calls.clear()

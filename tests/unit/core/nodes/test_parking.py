@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.nodes.parking import (
+    AGAIN,
     DIFFERENT,
     LONGEST,
     MOST,
@@ -122,13 +125,29 @@ def test_a_call_that_is_refused_rests_alone_longer_each_time_until_it_is_answere
 
 
 def test_different_calls_park_their_method_for_some_seconds_at_the_most() -> None:
-    parking, now = Parking(), 0.0
-    for number in range(100):
+    parking, now, parked = Parking(), 0.0, []
+    for number in range(DIFFERENT + 4 * AGAIN):
         parking.refused("m", now, None, call=number)
-        assert (parking.of("m") > now) == (number >= DIFFERENT - 1)
-        assert parking.of("m") <= now + MOST_UNSURE
+        parked.append(max(0.0, round(parking.of("m") - now, 6)))
         now = max(now + 0.01, parking.of("m"))
+    first, later = [0.0] * (DIFFERENT - 1), [0.0] * (AGAIN - 1)
+    assert parked == [*first, 1.0, *later, 2.0, *later, 4.0, *later, MOST_UNSURE, *later, MOST_UNSURE]
     assert parking.until == NEVER
+
+
+def test_one_caller_among_others_keeps_them_from_next_to_nothing_however_its_calls_fall() -> None:
+    refused, asked = 0, 0
+    for seed in range(100):
+        parking, random = Parking(), Random(seed)
+        for number in range(400):
+            now = number / 10
+            if random.random() < 0.5:
+                parking.refused("m", now, None, call=number)
+            else:
+                asked += 1
+                refused += now < parking.of("m", number)
+                parking.answered("m", now, number)
+    assert refused / asked < 0.005
 
 
 def test_refusals_of_single_calls_are_forgotten_within_bounds() -> None:
