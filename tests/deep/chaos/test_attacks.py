@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks import pages
 from benchmarks.attacks import CASES, Row, measure, report
 from benchmarks.storms import Weather
@@ -29,3 +31,10 @@ async def test_half_closed_clients_are_answered_beside_ordinary_reads() -> None:
     row = await measure("half-closed clients", Weather(30, 30.0))
     assert (row.calls, row.failed) == (30, 0)
     assert row.peak >= row.before > 0
+
+
+async def test_reads_that_need_no_node_are_answered_beside_eight_floods(capsys: pytest.CaptureFixture[str]) -> None:
+    row = await measure("eight floods at once, reads need no node", Weather(60, 30.0))
+    assert (row.calls, row.failed) == (60, 0)
+    with capsys.disabled():
+        print(f"\nthe longest turn beside eight floods: {row.turn * 1000:.0f} ms")
