@@ -128,7 +128,7 @@ class Dispatch:
     """The machine of one call."""
 
     __slots__ = ("_again", "_began", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after",
-                 "_lacking", "_nodes", "_plan", "_running", "_settings", "_silent_since", "asked", "attempts",
+                 "_known", "_lacking", "_nodes", "_plan", "_running", "_settings", "_silent_since", "asked", "attempts",
                  "doubted", "due", "end", "hedged", "state", "steps", "tried")  # fmt: skip
 
     asked: Asked
@@ -146,6 +146,7 @@ class Dispatch:
         *,
         ends: float,
         hedge_after: HedgeAfter | None = None,
+        known: Callable[[bytes], bool] | None = None,
     ) -> None:
         """The machine of `plan`.
 
@@ -154,6 +155,7 @@ class Dispatch:
                 wait. Without any, the settings alone say it.
             ends: when the whole call must be over (monotonic seconds).
             hedge_after: when a second node is asked as well; None: no hedging.
+            known: do params name something by a hash that is known to be there? None: that is not known.
         """
         self.state = _READY
         self.attempts = 0
@@ -178,6 +180,7 @@ class Dispatch:
         self._silent_since: float | None = None
         """Since when the node that is waited for is known to hang, with nobody else to ask."""
         self._hedge_after = hedge_after
+        self._known = known
         self._running: dict[int, Node] = {}
         self._again: str | None = None
         self._behind = self._lacking = 0
@@ -278,7 +281,8 @@ class Dispatch:
         end, plan = Settle(answer, None, node), self._plan
         if not plan.repeat or plan.terms is not None or len(self._running) > 1 or self._ends - now <= _SECOND_LOOK:
             return self._settle(end)
-        if not self._budget.doubt(now, dropped=bool(node.windows or node.pruned_below)):
+        known = self._known is not None and self._known(plan.params)
+        if not self._budget.doubt(now, dropped=bool(node.windows or node.pruned_below), known=known):
             return self._settle(end)
         other = self._chooser.spare(node, self.tried, now)  # after the budget: the balancer counts whom it names
         if other is None:

@@ -124,14 +124,15 @@ class Budget:
             return True
         return self._found.until.get(unknown, now) > now
 
-    def doubt(self, now: float, *, dropped: bool = False) -> bool:
+    def doubt(self, now: float, *, dropped: bool = False, known: bool = False) -> bool:
         """Pay for a second opinion on a result that says that there is nothing; False when these are used up.
 
         Args:
             dropped: the node is known to have dropped old blocks, so that more may be spent on its word.
+            known: what is asked for is known to be there, so that the opinion is always paid for.
         """
         counts = self._counts.totals(now)
-        paid = (1.0 if dropped else APART) * self._whole(counts) - counts[_DOUBTS] >= 1.0
+        paid = known or (1.0 if dropped else APART) * self._whole(counts) - counts[_DOUBTS] >= 1.0
         if paid:
             self._counts.bump(_DOUBTS, now)
         return paid

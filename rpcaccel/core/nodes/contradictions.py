@@ -14,6 +14,8 @@ ROW, LONG_ROW = 5, 20
 passed since the first error, the second one whenever the errors came."""
 SPAN = 2.0
 """Seconds."""
+SHOWN = 300.0
+"""Seconds after a rest for which a method is named that nobody calls any more."""
 _NEVER = float("-inf")
 
 
@@ -76,6 +78,6 @@ class Contradictions:
         failing = [row for row in self.methods.values() if row.learnt and row.since > answered_at]
         return max(until, min(row.rest.until for row in failing)) if len(failing) >= SEVERAL else until
 
-    def learnt(self) -> list[str]:
-        """The methods that the node is asked last for, between its trials."""
-        return sorted(method for method, row in self.methods.items() if row.learnt)
+    def learnt(self, now: float) -> list[str]:
+        """The methods that the node is asked last for, between its trials, and was asked for within SHOWN."""
+        return sorted(method for method, row in self.methods.items() if row.learnt and now < row.rest.until + SHOWN)

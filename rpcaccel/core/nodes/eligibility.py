@@ -391,7 +391,7 @@ def _window(node: Node, plan: Plan, now: float) -> int:
 def rests(node: Node, now: float) -> str:
     """A sentence naming the methods whose rate the node limits, or which it fails where others answer; empty when there
     are none."""
-    resting, failing = node.parking.resting(now), node.contradictions.learnt()
+    resting, failing = node.parking.resting(now), node.contradictions.learnt(now)
     if failing:
         return f"it fails {_names(failing)} where other nodes answer: it gets single trials until it answers"
     if not resting:

@@ -214,6 +214,7 @@ class Fetch(Flight):
             pool.nodes,
             ends=self._ends,
             hedge_after=None if hedging is None or len(pool.nodes) < 2 else hedging.after,
+            known=self._network.sight.hashes.named_in,
         )
         done = machine.start(now)
         if done == END and machine.end.failure is not None and machine.end.failure.kind is FailureKind.BUSY:

@@ -152,6 +152,8 @@ class FetchContext:
         # With a failure, it is what a node answers that cannot know better.
         doubtful = forwarded.failure is not None or forwarded.node_id in network.sight.suspects
         if not doubtful:
+            if result[0] in b"{[":
+                network.sight.hashes.note(result)
             self.keep(network, plan, result, forwarded.node_head)
         return Outcome(
             source=_NODE,

@@ -44,6 +44,8 @@ def waits(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> boo
     if kind is FailureKind.NODE_BEHIND:  # a restarted node may have lost the block that it was known to have
         return lower(network, plan, now) is not None
     if lacks(forwarded):
+        if kind is FailureKind.PRUNED and forwarded.answer is not None and forwarded.answer.result is not None:
+            return False  # each node that is at the block says that there is nothing
         return plan.rule.kind == "read" and best_left(network.pool.nodes, plan, now) >= 0
     if kind is not FailureKind.NO_NODE:
         again = plan.rule.kind == "read" and (plan.repeat or not failure.sent)

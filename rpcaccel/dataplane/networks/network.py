@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings
+from rpcaccel.core.cache.known_hashes import KnownHashes
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.dispatch.sampling import Sampling, SamplingSettings
 from rpcaccel.core.memo import Memos
@@ -28,10 +29,11 @@ class Sight:
     """What is known of a network, whatever settings it is served with. Calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
-    __slots__ = ("_waiting", "absence", "block_time", "doubted", "forgetting", "suspects", "view")
+    __slots__ = ("_waiting", "absence", "block_time", "doubted", "forgetting", "hashes", "suspects", "view")
 
     def __init__(self) -> None:
         self.view = ChainSnapshot()
+        self.hashes = KnownHashes()
         self.absence = Absence()
         """The outage of the nodes that have the served head, as calls see it."""
         self.block_time: float | None = None

@@ -117,6 +117,18 @@ def test_what_does_not_exist_is_asked_of_few_nodes_more_and_changes_no_share(wor
     assert not any(node.windows or node.pruned_below or node.contradictions.methods for node in pool.nodes)
 
 
+def test_a_hash_that_was_seen_here_is_looked_for_whatever_others_ask_for(world: World) -> None:
+    node = world.nodes[ETHEREUM][0]
+    node.knobs.oldest = 0
+    blocks = [ask(world, ETHEREUM, "eth_getBlockByNumber", hex(number), False)["result"] for number in range(20, 60)]
+    node.knobs.oldest = OLDEST
+    for number in range(200):  # more than second opinions may be given about
+        assert ask(world, ETHEREUM, "eth_getTransactionReceipt", f"0x{number:064x}")["result"] is None
+    for block in blocks:
+        assert ask(world, ETHEREUM, "eth_getBlockTransactionCountByHash", block["hash"])["result"] is not None
+        assert ask(world, ETHEREUM, "eth_getBlockByHash", block["hash"], False)["result"] == block
+
+
 def test_a_null_passes_as_it_came_where_no_node_has_better_and_is_not_kept(world: World) -> None:
     for node in world.nodes[ETHEREUM]:
         node.knobs.oldest = OLDEST

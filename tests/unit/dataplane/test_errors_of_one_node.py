@@ -139,7 +139,7 @@ def test_calls_that_fail_on_one_node_by_what_they_hold_take_nothing_from_others(
                 assert "result" in world.ask(text="f00d")
             for _ in range(3):
                 assert "result" in world.ask()
-        assert not any(node.contradictions.learnt() for node in world.pool)
+        assert not any(node.contradictions.learnt(world.clock.now()) for node in world.pool)
     finally:
         world.close()
 
