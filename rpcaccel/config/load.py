@@ -17,9 +17,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, get_origin
 
+import msgspec
 from pydantic import BaseModel
 
-from rpcaccel.config.errors import ConfigError, Fault, Path, annotation_at, dotted, known_keys, source_of, unknown_key
+from rpcaccel.config.errors import (
+    ConfigError,
+    Fault,
+    Path,
+    annotation_at,
+    dotted,
+    excess,
+    known_keys,
+    source_of,
+    unknown_key,
+)
 from rpcaccel.config.expand import expand
 from rpcaccel.config.model import Settings
 from rpcaccel.config.names import named_nodes
@@ -132,7 +143,7 @@ def _value(text: str, path: Path) -> Any:
 
 
 _POSITION = re.compile(r"(?P<what>.*) \(at (?P<where>line \d+, column \d+|end of document)\)", re.DOTALL)
-_LARGEST_FILE = 4 << 20
+_LARGEST_FILE = 2 << 20
 
 
 class Flag(NamedTuple):
@@ -245,10 +256,10 @@ def _parsed(file: FilePath) -> tuple[str, dict[str, Any]]:
     except OSError as error:
         raise ConfigError([Fault(str(file), "", f"cannot be read: {error.strerror or type(error).__name__}")]) from None
     if len(content) > _LARGEST_FILE:
-        raise ConfigError([Fault(str(file), "", "cannot be read: larger than 4 MiB")])
+        raise ConfigError([Fault(str(file), "", "cannot be read: larger than 2 MiB")])
     try:
         text = content.decode("utf-8-sig")
-        return text, tomllib.loads(text)
+        document = tomllib.loads(text)
     except UnicodeDecodeError as error:
         what, line = "is not UTF-8", content.count(b"\n", 0, error.start) + 1
         raise ConfigError([Fault(f"{file}, line {line}", "", what)]) from None
@@ -256,6 +267,9 @@ def _parsed(file: FilePath) -> tuple[str, dict[str, Any]]:
         raise ConfigError([Fault(str(file), "", "is not valid TOML: nested too deeply")]) from None
     except ValueError as error:
         raise ConfigError([_syntax_fault(file, str(error), content.count(b"\n") + 1)]) from None
+    if (too_large := excess(document)) is not None:
+        raise ConfigError([msgspec.structs.replace(too_large, source=str(file))])
+    return text, document
 
 
 def _syntax_fault(file: FilePath, message: str, last_line: int) -> Fault:

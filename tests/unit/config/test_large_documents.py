@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.config import validate
-from rpcaccel.config.errors import MOST_CHANGED, MOST_FAULTS, MOST_MEMBERS, Fault, excess, listed
+from rpcaccel.config.errors import (
+    MOST_CHANGED,
+    MOST_FAULTS,
+    MOST_MEMBERS,
+    ConfigError,
+    Fault,
+    excess,
+    listed,
+)
+from rpcaccel.config.load import load
 from rpcaccel.config.model import MOST_NODES, Settings
 from rpcaccel.config.patch import apply
 from rpcaccel.controlplane.settings.audit import Author
@@ -137,3 +147,31 @@ def test_a_document_is_too_large_when_it_has_more_members_than_the_bound(seed: i
 def test_a_change_of_every_node_fits() -> None:
     change = network(nodes={f"n{n}": {"url": "http://a", "weight": 2, "id": f"n{n}"} for n in range(MOST_NODES)})
     assert excess(change, MOST_CHANGED) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("".join(f"k{n} = 1\n" for n in range(60_000)), ""),
+        ("".join(f"[networks.x.rules.eth_{n}]\n" for n in range(TOO_MANY)), "networks.x.rules"),
+        (f"{'.'.join('a' * 5000)} = 1", "a.a.a"),
+        (f"balancer = '{'b' * 1_000_000}'", "balancer"),
+        (f"{'k' * 1_000_000} = 1", '"' + "k" * 60),
+    ],
+)
+def test_a_file_that_is_too_large_in_one_place_is_named_with_it(tmp_path: Path, text: str, place: str) -> None:
+    file = tmp_path / "rpcaccel.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load(file, environ={})
+    (fault,) = refused.value.faults
+    assert fault.path.startswith(place)
+    assert str(file) in str(fault)
+    assert "at most" in str(fault)
+
+
+def test_a_file_of_too_many_bytes_is_not_parsed(tmp_path: Path) -> None:
+    file = tmp_path / "rpcaccel.toml"
+    file.write_text("# comment\n" * 300_000)
+    with pytest.raises(ConfigError, match="larger than 2 MiB"):
+        load(file, environ={})
