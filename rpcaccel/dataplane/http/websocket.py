@@ -162,8 +162,12 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
                 parked, self._parked = self._parked, None
                 self._take(parked)
             while self._may_read() and (frame := self._frames.next(most)) is not None:
-                self._take(frame)
-                if monotonic() >= ends:
+                late = monotonic() >= ends  # a large message was unmasked: its call has a turn of its own
+                if late and self._parked is None and frame.opcode in _CALLS:
+                    self._parked = frame
+                else:
+                    self._take(frame)
+                if late or monotonic() >= ends:
                     self._turning = True
                     asyncio.get_running_loop().call_soon(self._next_turn)
                     break
