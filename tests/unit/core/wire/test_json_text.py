@@ -222,3 +222,13 @@ def test_brackets_that_follow_each_other_are_read_as_a_parser_reads_them(
             members(text.encode())
     else:
         assert {name: json.loads(bytes(value)) for name, value in members(text.encode()).items()} == right
+
+
+@pytest.mark.parametrize("wrong", range(10))
+def test_each_bracket_of_a_run_ends_what_it_should(wrong: int) -> None:
+    opened = b'[{"a":' * 5
+    ends = bytearray(b"}]" * 5)
+    assert [bytes(item) for item in items(b"[%b1%b]" % (opened, ends))] == [b"%b1%b" % (opened, ends)]
+    ends[wrong] = ord("]") if ends[wrong] == ord("}") else ord("}")
+    with pytest.raises(NotJson):
+        items(b"[%b1%b]" % (opened, ends))
