@@ -152,6 +152,13 @@ _ANY_SPACE = re.compile(_SPACE)
 _COMMA_CODE = ord(",")
 _ENDS = {ord("["): ord("]"), ord("{"): ord("}")}
 _INSIDE = {ord("]"): _inside(b"", rb"\]"), ord("}"): _inside(_MEMBER_NAME, b"}")}
+_OPENINGS = re.compile(rb"(?:(?:\[|\{%b%b)%b(?=[\[{](?!%b[\]}])))*+[\[{]" % (_SPACE, _MEMBER_NAME, _SPACE, _SPACE))
+_ENDINGS = re.compile(rb"[\]}]++")
+_STRINGS = re.compile(_STRING)
+_CLOSING = bytes.maketrans(b"[{", b"]}")
+_NO_BRACKET = bytes(sorted({*range(256)} - {*b"[{"}))
+_RUN = 4
+"""Brackets that end something, one behind the other, from which they are compared together."""
 _BEHIND = {ord("]"): re.compile(_SPACE + rb"[,\]]"), ord("}"): re.compile(_SPACE + rb"[,}]")}
 
 
@@ -201,22 +208,52 @@ class _Scan:
             self._at = self._match(_INSIDE[ends[-1]])
             last = self._text[self._at - 1]
             if last in _ENDS:
-                ends.append(_ENDS[last])
+                ends += self._openings()
                 continue
             while last != _COMMA_CODE:
                 ends.pop()
                 if not ends:
                     return
+                if self._closes(ends):
+                    last = self._text[self._at - 1]
+                    continue
                 if not self._left % _STEP:
                     yield
                 self._at = self._match(_BEHIND[ends[-1]])
                 last = self._text[self._at - 1]
 
-    def _match(self, what: re.Pattern[bytes]) -> int:
-        """The end of `what` at this position. Raises NotJson when it does not match, TooDeep after too many matches."""
-        self._left -= 1
+    def _openings(self) -> bytes:
+        """Move past the brackets that open one within the other, the first of which was just passed; return those that
+        close them."""
+        start = self._at - 1
+        found = _OPENINGS.match(self._text, start)
+        assert found is not None  # the first one at least
+        self._at = found.end()
+        run = _STRINGS.sub(b"", self._text[start : self._at]).translate(_CLOSING, _NO_BRACKET)
+        self._spend(len(run) - 1)
+        return run
+
+    def _closes(self, ends: bytearray) -> bool:
+        """Move past the brackets that end what is open, leaving the last of these in `ends`; False when there are few,
+        or others."""
+        found = _ENDINGS.match(self._text, self._at)
+        run = b"" if found is None else found[0][: len(ends)]
+        if len(run) < _RUN or run != ends[: -len(run) - 1 : -1]:
+            return False
+        self._at += len(run)
+        self._spend(len(run))
+        del ends[len(ends) - len(run) + 1 :]
+        return True
+
+    def _spend(self, brackets: int) -> None:
+        """Count brackets. Raises TooDeep after too many."""
+        self._left -= brackets
         if self._left < 0:
             raise TooDeep("nested too deeply, or in too many places")
+
+    def _match(self, what: re.Pattern[bytes]) -> int:
+        """The end of `what` at this position. Raises NotJson when it does not match, TooDeep after too many matches."""
+        self._spend(1)
         found = what.match(self._text, self._at)
         if found is None:
             raise NotJson(f"unexpected text at byte {self._at}")

@@ -187,3 +187,48 @@ def test_whoever_looks_into_deep_params_passes_them_on(params: bytes) -> None:
     assert {recent_writes.hash_named(plan) for plan in made} == {None}
     assert tx_hash.hash_of(params) is None
     assert (found := filter_id.read(params, "net", ["a"])) is None or found.params == params
+
+
+WRAPS = [
+    ("[", "]"),
+    ('{"a":', "}"),
+    ("[1,", ",2]"),
+    ('{"b" : [] ,"a":', ',"c":{}}'),
+    ("[ ", "\n]"),
+    ('{ "]" :\t', " }"),
+]
+
+
+@given(
+    st.lists(st.sampled_from(WRAPS), max_size=30),
+    st.sampled_from(["1", "[]", "{}", '"]}"', "[ ]", '{"x":[]}', "[[],[]]"]),
+    st.integers(0, 500),
+    st.sampled_from(["", *'[]{},:"1 ']),
+)
+def test_brackets_that_follow_each_other_are_read_as_a_parser_reads_them(
+    wraps: list[tuple[str, str]], inner: str, at: int, slip: str
+) -> None:
+    text = '{"r":' + "".join(before for before, _ in wraps) + inner
+    text += "".join(after for _, after in reversed(wraps)) + ',"z":1}'
+    if slip:
+        at %= len(text)
+        text = text[:at] + slip + text[at + 1 :]  # in the place of another character
+    try:
+        right = json.loads(text)
+    except ValueError:
+        right = None
+    if not isinstance(right, dict):
+        with pytest.raises(NotJson):
+            members(text.encode())
+    else:
+        assert {name: json.loads(bytes(value)) for name, value in members(text.encode()).items()} == right
+
+
+@pytest.mark.parametrize("wrong", range(10))
+def test_each_bracket_of_a_run_ends_what_it_should(wrong: int) -> None:
+    opened = b'[{"a":' * 5
+    ends = bytearray(b"}]" * 5)
+    assert [bytes(item) for item in items(b"[%b1%b]" % (opened, ends))] == [b"%b1%b" % (opened, ends)]
+    ends[wrong] = ord("]") if ends[wrong] == ord("}") else ord("}")
+    with pytest.raises(NotJson):
+        items(b"[%b1%b]" % (opened, ends))
