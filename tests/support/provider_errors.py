@@ -46,6 +46,7 @@ _ALSO = {
 _RETRY = {
     "never": "no other node is asked",
     "always": "another node is asked",
+    "one-other": "one other node is asked",
     "if-repeatable": "another node is asked if the call may be repeated",
 }
 

@@ -43,7 +43,7 @@ from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer, error_parts
-from rpcaccel.core.replies.failure import LACKING, Failure, FailureKind, policy
+from rpcaccel.core.replies.failure import LACKING, NOT_OF_READS, Failure, FailureKind, policy
 from rpcaccel.core.replies.result_check import SHORTEST_VALUE, is_unsure
 
 ASK, WAIT, END = range(3)
@@ -299,7 +299,7 @@ class Dispatch:
             return self._settle(self.doubted)
         self._remember(Settle(answer, failure, node))
         row = policy(failure.kind)
-        if failure.kind is FailureKind.REJECTED and self._plan.rule.kind == "read":  # there is nothing to reject
+        if self._plan.rule.kind == "read" and (failure.kind in NOT_OF_READS or self._is_undivided(failure.kind)):
             row = policy(FailureKind.INVALID_PARAMS)
         if row.retry == "never" or not (row.retry == "always" or self._plan.repeat or not failure.sent):
             if row.breaker == "success" and not self._plan.rule.known:
@@ -318,6 +318,11 @@ class Dispatch:
         if successor is None:
             return self._give_up(now)
         return self._pay_and_start(successor, node, failure, now)
+
+    def _is_undivided(self, kind: FailureKind) -> bool:
+        """Did a node find a call too large that cannot be asked for in smaller parts?"""
+        span = self._plan.range
+        return kind is FailureKind.TOO_LARGE and (span is None or span.length == 1)
 
     def _look_further(self, behind: Node, failure: Failure, now: float) -> int:
         """Somebody may have by now what this node has not yet."""

@@ -40,8 +40,9 @@ Kind = Literal["read", "send", "write", "filter-new", "filter-poll", "filter-dro
 effect. A filter lives on the node that made it. A subscription needs a WebSocket."""
 
 
-Form = Literal["", "scalar", "object", "list", "object-or-bool"]
-"""The JSON type of every result other than null: nodes sometimes answer `[]` or `{}` where neither is possible."""
+Form = Literal["", "scalar", "number", "object", "list", "object-or-bool"]
+"""The JSON type of every result other than null: nodes sometimes answer `[]` or `{}` where neither is possible.
+A number may be a hex string, which has digits: `"0x"` says that there is nothing."""
 
 
 class CacheClass(StrEnum):

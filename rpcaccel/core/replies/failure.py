@@ -128,16 +128,18 @@ _POLICIES: dict[FailureKind, Policy] = {
     FailureKind.ROLE_MISSING: Policy("always", "ignore", "pass-through", code=-32000, pays="nothing", fault="lack"),
     FailureKind.NODE_TIMEOUT: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="apart"),
     # Deterministic answers: every node would say the same.
-    FailureKind.TOO_LARGE: Policy("never", "success", "pass-through", code=-32005, fault="client"),
+    FailureKind.TOO_LARGE: Policy("never", "success", "pass-through", code=-32005, pays="apart", fault="client"),
     FailureKind.REVERT: Policy("never", "success", "pass-through", code=3, fault="client"),
     # Nodes also use the codes of wrong params for refusals of their own, so that one other node is asked.
     FailureKind.INVALID_PARAMS: Policy(
         "one-other", "success", "pass-through", code=-32602, pays="apart", fault="client"
     ),
     FailureKind.REJECTED: Policy("never", "success", "pass-through", code=-32000, pays="apart", fault="client"),
-    FailureKind.ALREADY_KNOWN: Policy("never", "success", "success-with-hash", code=-32000, fault="client"),
-    FailureKind.NONCE_TOO_LOW: Policy("never", "success", "pass-through", code=-32000, fault="client"),
-    FailureKind.FILTER_NOT_FOUND: Policy("never", "success", "pass-through", code=-32000, fault="client"),
+    FailureKind.ALREADY_KNOWN: Policy(
+        "never", "success", "success-with-hash", code=-32000, pays="apart", fault="client"
+    ),
+    FailureKind.NONCE_TOO_LOW: Policy("never", "success", "pass-through", code=-32000, pays="apart", fault="client"),
+    FailureKind.FILTER_NOT_FOUND: Policy("never", "success", "pass-through", code=-32000, pays="apart", fault="client"),
     # Failures of the proxy itself.
     FailureKind.NO_NODE: Policy("never", "ignore", "own-error", http=503, fault="proxy"),
     FailureKind.BUSY: Policy("always", "ignore", "own-error", code=-32005, http=503, pays="nothing", fault="proxy"),
@@ -175,7 +177,11 @@ _BY_STATUS: dict[int, FailureKind] = {
     429: FailureKind.RATE_LIMITED,
     431: FailureKind.CALL_REFUSED,
 }
-CONTRADICTABLE = frozenset({FailureKind.UNKNOWN, FailureKind.INVALID_PARAMS, FailureKind.REJECTED})
+NOT_OF_READS = frozenset(
+    {FailureKind.REJECTED, FailureKind.ALREADY_KNOWN, FailureKind.NONCE_TOO_LOW, FailureKind.FILTER_NOT_FOUND}
+)
+"""Kinds of errors about what no read has, a transaction or a filter: another node is asked for the read."""
+CONTRADICTABLE = NOT_OF_READS | {FailureKind.UNKNOWN, FailureKind.INVALID_PARAMS, FailureKind.TOO_LARGE}
 """Kinds of errors that a node alone is at fault for where another node has a result for the same call."""
 LACKING = frozenset({FailureKind.METHOD_MISSING, FailureKind.ROLE_MISSING})
 """Kinds that say that a node lacks a method or role. The lack is remembered for the node, and all nodes are asked

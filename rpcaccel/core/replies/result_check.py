@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import CacheClass, Form
+from rpcaccel.core.plan.rules import CacheClass, Form, Rule
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.wire.json_text import UNREADABLE
 
@@ -19,8 +19,11 @@ _FIRST: dict[Form, frozenset[int]] = {
     "list": frozenset(b"[n"),
     "object-or-bool": frozenset(b"{tfn"),
 }
+_SCALARS = ("scalar", "number")
 _EMPTY = b"{}"
 _NULL = b"null"
+_NO_NUMBER = frozenset({_NULL, b'"0x"'})
+"""What a node says for a number that it does not have."""
 SHORTEST_VALUE = len(_NULL) + 1
 """Bytes from which a result is certainly neither null nor empty."""
 _NOTHING = {"empty-list": b"[]", "empty-list-unless-genesis": b"[]", "empty-string": b'""'}
@@ -34,7 +37,7 @@ def judge_result(plan: Plan, result: bytes | memoryview, head: int) -> FailureKi
     the node was asked."""
     rule = plan.rule
     form = rule.form
-    if form and (result[0] in b"[{" if form == "scalar" else not _fits(form, result)):
+    if form and (result[0] in b"[{" if form in _SCALARS else not _fits(form, result)):
         return FailureKind.IMPOSSIBLE
     if rule.lacks_when and any(result == text.encode() for text in rule.lacks_when):
         return FailureKind.ROLE_MISSING
@@ -58,8 +61,12 @@ def _is_dropped(plan: Plan, result: bytes, head: int) -> bool:
         return False
     if rule.split == "blocks" and result == b"[]":
         return plan.first_block is not None and plan.first_block <= block
-    said = result == _NULL or any(result == _NOTHING.get(test) for test in rule.skip)
+    said = _is_no_value(rule, result) or any(result == _NOTHING.get(test) for test in rule.skip)
     return said and not (block == 0 and "empty-list-unless-genesis" in rule.skip)
+
+
+def _is_no_value(rule: Rule, result: bytes) -> bool:
+    return result in _NO_NUMBER if rule.form == "number" else result == _NULL
 
 
 def is_unsure(plan: Plan, result: bytes | memoryview) -> bool:
@@ -72,7 +79,7 @@ def is_unsure(plan: Plan, result: bytes | memoryview) -> bool:
     if plan.checked or (oldest is not None and oldest >= plan.head):
         return False
     if rule.old_state or rule.executes:
-        return plan.cache is CacheClass.FOREVER and result == _NULL
+        return plan.cache is CacheClass.FOREVER and _is_no_value(rule, bytes(result))
     return plan.cache is CacheClass.FOREVER or (plan.cache is CacheClass.BY_NUMBER and plan.final)
 
 

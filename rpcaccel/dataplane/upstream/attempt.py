@@ -187,7 +187,8 @@ class Attempt:
         if not self._is_no_fault(kind):
             stated = kind is FailureKind.TOO_LARGE and self.plan.range is not None and reply.error is not None
             longest = stated_limit(error_parts(reply.error)[1]) if stated and reply.error else None
-            if kind is not FailureKind.PRUNED or reply.error is not None:  # a result counts once another node has more
+            said = isinstance(reply, Failure) or reply.error is not None
+            if said or kind is not FailureKind.PRUNED:  # a result counts once another node has more
                 node.learn(kind, self.plan, now, retry_after=reply.retry_after, content=content, longest=longest)
             verdict = policy(kind).breaker
             if verdict == "failure":

@@ -17,6 +17,8 @@ from tests.support.dataplane.world import Sent, World
 NETWORK, ADDRESS = "three", f"0x{7:040x}"
 METHODS = ("eth_call", "eth_getBalance", "eth_getTransactionCount", "eth_getCode")
 USED_UP = {"code": -32000, "message": "this plan has used all of its compute units for today"}
+UNREAD = {"code": -32000, "message": "your workspace has nothing left"}
+"""An error that no table knows."""
 
 
 class RefusingWorld(World):
@@ -25,7 +27,7 @@ class RefusingWorld(World):
     def __post_init__(self) -> None:
         self.refusing: dict[str, set[str]] = {}
         """By node: the texts of which a call that is refused holds one."""
-        self.error: dict[str, Any] = USED_UP
+        self.error: dict[str, Any] = UNREAD
         self.status = 200
         self.calls = 0
         super().__post_init__()
@@ -79,12 +81,17 @@ def attempts(world: RefusingWorld, which: int) -> int:
     ("error", "status"),
     [
         (USED_UP, 200),
+        (UNREAD, 200),
         ({"code": -32603, "message": "your workspace is over its allowance"}, 500),
         ({"code": 77, "message": "no"}, 200),
         ({"code": -32099, "message": "upstream pool is empty"}, 200),
         ({"code": -32602, "message": "your key may not do this"}, 200),
         ({"code": -32600, "message": "this is not part of what you pay for"}, 400),
         ({"code": -32003, "message": "sorry"}, 200),
+        ({"code": -32000, "message": "response too large"}, 200),
+        ({"code": -32000, "message": "nonce too low"}, 200),
+        ({"code": -32000, "message": "already known"}, 200),
+        ({"code": -32000, "message": "filter not found"}, 200),
     ],
 )
 def test_no_call_fails_and_the_node_is_tried_now_and_then(
@@ -150,5 +157,5 @@ def test_a_send_is_not_made_twice_because_of_an_error_that_no_table_knows(world:
     before = sum(attempts(world, which) for which in range(3))
     call = world.start(world.hosts[0].ask(NETWORK, body))
     world.let_through()
-    assert json.loads(call.result().body)["error"]["message"] == USED_UP["message"]
+    assert json.loads(call.result().body)["error"]["message"] == UNREAD["message"]
     assert sum(attempts(world, which) for which in range(3)) == before + 1

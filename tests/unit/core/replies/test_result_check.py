@@ -134,6 +134,11 @@ def test_a_null_where_a_node_with_the_block_has_something_is_no_answer(chain: st
         ("harmony", "hmyv2_getBlocks", "[30,32,{}]", b"[]"),
         ("harmony", "hmyv2_getBlockSigners", "[32]", b"[]"),
         ("harmony", "hmy_getHeaderByNumberRLPHex", "[32]", b'""'),
+        ("harmony", "hmy_getBalanceByBlockNumber", '["one1","0x20"]', b'"0x"'),
+        ("harmony", "hmyv2_getAllValidatorInformationByBlockNumber", "[0,32]", b"null"),
+        ("ethereum", "eth_getBalance", f'["0x{1:040x}","0x20"]', b'"0x"'),
+        ("ethereum", "eth_getTransactionCount", f'["0x{1:040x}","0x20"]', b'"0x"'),
+        ("ethereum", "eth_getBlockTransactionCountByNumber", '["0x20"]', b'"0x"'),
     ],
 )
 def test_an_empty_form_of_a_block_that_the_node_has_is_no_answer(
@@ -168,6 +173,7 @@ def test_a_null_that_a_good_node_may_give_is_one(chain: str, method: str, params
         ("eth_getTransactionByHash", f'["0x{7:064x}"]', b"null"),
         ("eth_getTransactionReceipt", f'["0x{7:064x}"]', b"null"),
         ("eth_getRawTransactionByHash", f'["0x{7:064x}"]', b'"0x"'),
+        ("eth_getBalance", f'["0x{1:040x}",{{"blockHash":"0x{7:064x}"}}]', b'"0x"'),
         ("eth_getLogs", '[{"fromBlock":"0x1e","toBlock":"0x20"}]', b"[]"),
         ("eth_getLogs", f'[{{"blockHash":"0x{7:064x}"}}]', b"[]"),
         ("eth_getBlockReceipts", '["0x20"]', b"[]"),
