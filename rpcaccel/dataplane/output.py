@@ -99,15 +99,16 @@ class QueuedWriter(io.RawIOBase):
 
 
 def shield(name: Name) -> None:
-    """Replace sys.stdout or sys.stderr by a stream over a QueuedWriter. A closed descriptor becomes one that discards
-    everything, for this process and those it starts: a socket might get its number."""
-    number = _NUMBERS[name]
-    if getattr(sys, name) is None:
+    """Replace sys.stdout or sys.stderr by a stream over a QueuedWriter. A closed standard descriptor, that of input
+    included, becomes one that discards everything, for this process and those it starts: a socket might get its number,
+    and uvloop ends the program when it is to close such a number."""
+    for closed in (at for at, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)) if stream is None):
         discarding = os.open(os.devnull, os.O_RDWR)
-        if discarding != number:
-            os.dup2(discarding, number)
+        if discarding != closed:
+            os.dup2(discarding, closed)
             os.close(discarding)
-        os.set_inheritable(number, True)
+        os.set_inheritable(closed, True)
+    number = _NUMBERS[name]
     writer = QueuedWriter(number)
     stream = io.TextIOWrapper(writer, encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[type-var]
     setattr(sys, name, stream)

@@ -49,7 +49,8 @@ class AdminConnection(web.RequestHandler):
         here = [one for one in known if isinstance(one, AdminConnection) and one.is_open]
         if len(here) > self._most:
             # A connection that never sent a request goes before one that waits for the next.
-            min((one for one in here if not one.serves), key=lambda one: one.requests > 0, default=self).abort()
+            others = (one for one in here if one is not self and not one.serves)
+            min(others, key=lambda one: one.requests > 0, default=self).abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """The client left."""

@@ -427,9 +427,10 @@ class HeadBook:
         elif self._finality == "depth":
             final = self._head - self._depth
         else:
-            self._finalized = self._tagged(self._finalized, ((view.final, view.weight) for view in live))
+            near = [view for view in live if view.head > self._head - REMEMBERED]  # one that stands says nothing new
+            self._finalized = self._tagged(self._finalized, ((view.final, view.weight) for view in near))
             before, epoch = self._safe
-            safe = self._tagged(before if epoch == self._epoch else -1, ((view.safe, view.weight) for view in live))
+            safe = self._tagged(before if epoch == self._epoch else -1, ((view.safe, view.weight) for view in near))
             self._safe = max(safe, self._finalized) if safe >= 0 else -1, self._epoch
             final = self._finalized if self._finalized >= 0 or not self._depth else self._head - self._depth
         self._final = max(self._final, final, -1)

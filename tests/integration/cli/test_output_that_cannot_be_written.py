@@ -20,7 +20,7 @@ from tests.support.services import LOOPBACK, ROOT, free_port, wait_until
 
 Output = Literal["full", "closed", "gone", "unread"]
 OUTPUTS: tuple[Output, ...] = ("full", "closed", "gone", "unread")
-REDIRECTED = {"full": ">/dev/full 2>&1", "closed": ">&- 2>&-"}
+REDIRECTED = {"full": ">/dev/full 2>&1", "closed": "<&- >&- 2>&-"}
 SECONDS = 60
 LOGGING = {"RPCACCEL_LOG__ACCESS": "true", "RPCACCEL_LOG__FORMAT": "json"}
 

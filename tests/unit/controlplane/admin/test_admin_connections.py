@@ -88,6 +88,15 @@ def test_of_too_many_connections_those_without_a_request_end_and_the_newest_is_s
         runner.run(of_too_many_the_silent_end())
 
 
+async def test_of_too_many_connections_that_wait_for_the_next_request_one_ends_and_not_the_newest() -> None:
+    async with listening(most=4) as connect:
+        waiting = [await connect() for _ in range(4)]
+        for connection in waiting:
+            await ask(connection)
+        assert b"200 OK" in await ask(await connect())
+        assert sum([connection[0].at_eof() for connection in waiting]) <= 1
+
+
 def test_where_few_files_may_be_open_the_admin_side_takes_a_part_of_them() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:

@@ -151,6 +151,16 @@ def test_of_two_nodes_at_one_head_the_lower_one_says_what_is_final_and_safe() ->
         assert (heads.finalized, heads.safe) == (868, 868)
 
 
+@pytest.mark.parametrize("stands", [0, 16, 1000])
+def test_of_two_nodes_one_that_is_far_behind_does_not_say_what_is_final(stands: int) -> None:
+    heads = book("tag")
+    heads.observe("b", Sighting(stands, final=max(0, stands - 32), safe=max(0, stands - 16)), 1.0)
+    for number in range(1001, 1200):
+        heads.observe("a", Sighting(number, final=number - 32, safe=number - 16), 1.0)
+        heads.served(1.0)
+    assert (heads.finalized, heads.safe) == (1199 - 32, 1199 - 16)
+
+
 @pytest.mark.parametrize("safe", [None, 90, 64, 10, 100])
 def test_safe_is_not_below_finalized_and_is_not_told_where_no_node_tells_it(safe: int | None) -> None:
     heads = book("tag")
