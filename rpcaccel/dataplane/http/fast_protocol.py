@@ -107,6 +107,8 @@ request: "lend" or "give"; answered one: "back". The client sent something while
 which may be a part of anything. The connection ended: "lost"."""
 READING = frozenset({_IDLE, _HEAD, _BODY})
 """States in which the next request is waited for here."""
+_ANSWERING = frozenset({_ASKED, _FULL})
+"""States in which an answer is made or waits to be read before what came behind its request is looked at."""
 
 
 class Upgrades(Protocol):
@@ -242,6 +244,8 @@ class FastProtocol(asyncio.Protocol):
             self._inner.resume_writing()
         if self.transport is not None and self.state is not _GIVEN and self.state is not _FULL:
             self.transport.resume_reading()
+        if self._buffer and self.task is None and self.state in _ANSWERING:
+            asyncio.get_running_loop().call_soon(self._look_behind)
 
     # -- a request ------------------------------------------------------------------------------------------------
 
@@ -286,7 +290,9 @@ class FastProtocol(asyncio.Protocol):
         asyncio.get_running_loop().call_soon(self._look_behind)
 
     def _look_behind(self) -> None:
-        """Go on with what came together with a request that was answered at once."""
+        """Go on with what came together with a request that is answered, once the client reads what it has got."""
+        if self.writing_paused or self.task is not None or self.state not in _ANSWERING:
+            return
         self.state = NEXT[self.state]["answered"]
         self._go_on(full=self.transport is not None and not self.transport.is_reading())
 
@@ -371,7 +377,9 @@ class FastProtocol(asyncio.Protocol):
         full, self.task, self.state = self.state is _FULL, None, NEXT[self.state]["answered"]
         if reply is not None:
             self._write(reply)
-            if self._buffer or self._ended:
+            if self._buffer and self.writing_paused:
+                self.state = NEXT[self.state]["wait"]
+            elif self._buffer or self._ended:
                 self._go_on(full=full)
         elif self.transport is not None:  # nobody will answer, so the client must not wait
             self.transport.close()
