@@ -18,6 +18,7 @@ from collections.abc import Awaitable
 from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
+from itertools import pairwise
 from time import monotonic
 from typing import Any, Protocol, cast
 
@@ -53,17 +54,17 @@ _END, _LAST = "\r\n\r\n", "\r\nConnection: close\r\n\r\n"
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
 
-def _end_of_request(data: bytes, start: int) -> int:
-    """Where the request ends that begins here, if it does; the end of what came where that cannot be told."""
+def _end_of_request(data: bytes, start: int) -> int | None:
+    """Where the request ends that begins here, which may be behind what came; None where that cannot be told yet."""
     end = data.find(END, start) + len(END)
     if end < len(END):
-        return len(data)
+        return None
     if (length := _CONTENT_LENGTH.search(data, start, end)) is not None:
-        return min(len(data), end + int(length[1]))
+        return end + int(length[1])
     if _CHUNKED.search(data, start, end) is None:
         return end if data.startswith(_BEGINNINGS[1:], start) else len(data)  # a POST must say how long it is
     last = data.find(_LAST_CHUNK, end)
-    return len(data) if last < 0 else last + len(_LAST_CHUNK)
+    return None if last < 0 else last + len(_LAST_CHUNK)
 
 
 class RequestState(StrEnum):
@@ -147,8 +148,8 @@ class Connections(Protocol):
 class FastProtocol(asyncio.Protocol):
     """One connection of a client. Implements what dataplane.http.slow_clients watches."""
 
-    __slots__ = ("_asked", "_buffer", "_connections", "_ended", "_inner", "_peer", "_touched", "_used", "body_since",
-                 "head_since", "state", "task", "transport", "writing_paused")  # fmt: skip
+    __slots__ = ("_asked", "_begun", "_buffer", "_connections", "_ended", "_inner", "_missing", "_peer", "_touched",
+                 "_used", "body_since", "head_since", "state", "task", "transport", "writing_paused")  # fmt: skip
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -164,6 +165,8 @@ class FastProtocol(asyncio.Protocol):
         """Did the hit path answer a request since `look` was called last?"""
         self._inner: Any = None
         """The protocol of aiohttp, once it was needed."""
+        self._begun, self._missing = b"", 0
+        """What aiohttp got of a request whose end is not known yet, and the bytes that one with a known end lacks."""
         self._ended = False
         """Did the client say that it sends no more? That may be so in every state."""
         self.transport: asyncio.Transport | None = None
@@ -462,11 +465,15 @@ class FastProtocol(asyncio.Protocol):
     def _feed(self, data: bytes) -> None:
         """Give aiohttp what came, each request by itself as far as that can be told: of what is read in one piece its
         parser forgets the requests before something malformed. A wrong guess only makes more pieces."""
-        at = 0
-        while at < len(data):
-            end = _end_of_request(data, at)
-            self._inner.data_received(data[at:end] if at or end < len(data) else data)
-            at = end
+        text, known, end = self._begun + data, len(self._begun), self._missing
+        ends = []
+        while end < len(text) and (further := _end_of_request(text, end)) is not None:
+            ends.append(end := further)
+        self._missing = max(0, end - len(text))
+        self._begun = text[end:] if len(text) - end <= LONGEST_PART else b""
+        cuts = [0, *(cut - known for cut in ends if known < cut < len(text)), len(data)]
+        for first, last in pairwise(cuts):
+            self._inner.data_received(data[first:last] if len(cuts) > 2 else data)
 
     def begun(self) -> None:
         """aiohttp has a whole head."""

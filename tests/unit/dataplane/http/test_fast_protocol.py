@@ -209,9 +209,9 @@ async def test_who_sends_on_while_it_waits_and_does_not_read_is_read_from_when_b
         lane.pause_writing()
         nodes[0].release()
         await client.answer()
-        await client.answer()
         assert not transport.is_reading()
         lane.resume_writing()
+        await client.answer()
         assert transport.is_reading()
 
 
