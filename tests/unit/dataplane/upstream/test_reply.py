@@ -310,5 +310,5 @@ def test_a_byte_order_mark_before_an_answer_is_passed_over(mark: str) -> None:
     assert answer(front + b'{"id":1,"result":"0x1"}').result == b'"0x1"'
     assert answer(front + b'{"id":1,"error":{"code":3,"message":"x"}}').error is not None
     deep = nested(3_000)
-    got = read_replies(reply(front + b'[{"id":2,"result":5},{"id":1,"result":%b}]' % deep), 1, 2)
+    got = read_all(reply(front + b'[{"id":2,"result":5},{"id":1,"result":%b}]' % deep), 1, 2)
     assert [item.result for item in got if isinstance(item, Answer)] == [deep, b"5"]
