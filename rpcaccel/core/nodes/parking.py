@@ -1,8 +1,9 @@
 """Parks a node, or one of its methods, after the node refused calls because of their rate.
 
 A refusal may have been provoked by what its call holds, whatever the node says of it, so it parks that very call alone.
-The method is parked when as many different calls as `DIFFERENT` were refused and none was answered between, or when the
-refusal holds what no caller writes: a Retry-After header. Each time that an answer shows such refusals to be about
+The method is parked when as many different calls as `DIFFERENT` were refused and none was answered between. One refusal
+with a Retry-After header is enough where the node has answered nothing for a while: otherwise the header, too, may be
+about that one call. Each time that an answer shows such refusals to be about
 single calls, twice as many are needed. Methods are parked apart, because providers count some apart and exclude others
 from a plan. The whole node is parked when several methods were refused and no call was answered meanwhile, and at most
 until a probe is answered. A rest lasts some minutes at the most, whatever the node says; the next call after it shows
@@ -22,7 +23,7 @@ node was wrong, it must not be parked for a day."""
 SEVERAL = 3
 """Refused methods, with no answer between, after which the whole node is parked."""
 TOGETHER = 60.0
-"""Seconds within which the methods must be refused."""
+"""Seconds within which the methods must be refused, and for which an answer shows that others' calls are answered."""
 DIFFERENT, MOST_AFTER_A_REST, MOST_DIFFERENT = 5, 20, 80
 """Different calls, refused with no answer between, after which a method is parked: at first; and at the most where the
 answers came after a rest, or between refusals."""
@@ -129,7 +130,9 @@ class Parking:
         """
         self.troubled = True
         rest = self.methods.setdefault(method, Rest())
-        sure = call is None or retry_after is not None
+        sure = call is None or (retry_after is not None and now - self.answered_at > TOGETHER)
+        if not sure and retry_after is not None:
+            retry_after = min(retry_after, MOST)
         enough = sure or rest.refused(call or 0, now)
         if call is not None:
             self._call(call).begin(now, retry_after)

@@ -127,14 +127,22 @@ async def others_go_on(chain: chains.Chain, error: Answer, runs: Sequence[tuple[
     st.sampled_from(TEXTS),
     st.sampled_from(SHAPES),
     st.sampled_from(STATUSES),
+    st.none() | st.floats(0.0, 4000.0),
     st.lists(st.tuples(st.sampled_from(METHODS), st.integers(1, DIFFERENT // 2)), min_size=1, max_size=8),
     st.booleans(),
 )
 @settings(max_examples=examples(300), deadline=None)
 def test_whatever_a_caller_provokes_the_calls_of_others_go_on(
-    chain: chains.Chain, code: int, text: str, shape: str, status: int, runs: list[tuple[str, int]], varied: bool
+    chain: chains.Chain,
+    code: int,
+    text: str,
+    shape: str,
+    status: int,
+    retry_after: float | None,
+    runs: list[tuple[str, int]],
+    varied: bool,
 ) -> None:
-    error = refusal(code, shape.replace("{}", text), status)
+    error = refusal(code, shape.replace("{}", text), status, retry_after)
     instantly(lambda: others_go_on(chain, error, runs, varied=varied))()
 
 
@@ -171,9 +179,22 @@ async def test_a_node_that_limits_the_rate_of_all_is_left_alone_after_a_few_call
 
 
 @instantly
-async def test_a_time_that_the_node_names_parks_the_method_at_once() -> None:
+async def test_a_time_that_the_node_names_parks_the_method_at_once_where_nobody_is_answered() -> None:
     crowd = Crowd(CHAINS[1], refusal(-32005, "too many requests", 429, retry_after=7.0))
     await crowd.provoke("eth_call", 1)
+    assert crowd.against("eth_call") == {Ineligibility.METHOD_PARKED}
+
+
+@instantly
+async def test_a_time_that_the_node_names_rests_the_call_alone_while_others_are_answered() -> None:
+    crowd = Crowd(CHAINS[1], refusal(-32005, "too many requests", 429, retry_after=7.0))
+    assert await crowd.ask("eth_call")
+    for _ in range(9):
+        await crowd.provoke("eth_call", 1)
+        assert await crowd.ask("eth_call")
+    assert crowd.upstreams[0].asked == 1 + 1 + 9
+    for number in range(2, 2 + 2 * DIFFERENT):
+        await crowd.provoke("eth_call", number)
     assert crowd.against("eth_call") == {Ineligibility.METHOD_PARKED}
 
 
