@@ -11,6 +11,8 @@ _READ = 4096
 _OF_A_RESULT = 4
 """Hashes that are taken from one result: those of what it is about come first."""
 _NAMED = re.compile(rb'"(?:hash|blockHash|transactionHash)":\s?"(0x[0-9a-fA-F]{64})"')
+_PENDING = re.compile(rb'"blockHash":\s?(?:null|"0x0*")')
+"""What stands in a transaction that is in no block: it has no receipt yet, and other nodes need not know it."""
 _HASH = re.compile(rb"0x[0-9a-fA-F]{64}(?![0-9a-fA-F])")
 
 
@@ -26,7 +28,9 @@ class KnownHashes:
         return f"<{len(self._hashes)} known hashes>"
 
     def note(self, result: bytes) -> None:
-        """Remember what a result names."""
+        """Remember what a result names, unless that is in no block yet."""
+        if _PENDING.search(result, 0, _READ):
+            return
         for hash in _NAMED.findall(result, 0, _READ)[:_OF_A_RESULT]:
             self._hashes[hash.lower()] = None
         while len(self._hashes) > MOST:

@@ -47,8 +47,8 @@ _OF_WHAT_IT_HAS = frozenset(
     }
 )
 """Kinds that teach the limits of a node. Their words may follow a prefix, as in `getting header: ...`."""
-_PREFIX = re.compile(r"(?:rpc error: code = \w+ desc = |[a-z]+_[a-z]+: )?")
-"""What programs of the family of gRPC write before their own words."""
+_PREFIX = re.compile(r"(?:rpc error: code = \w+ desc = |[a-z]+_[a-z]+: |(?:error on )?broadcast[a-z]*(?: [a-z]+)?: )?")
+"""What programs of the family of gRPC, and those that hand a transaction on, write before the words of another."""
 _QUOTE = re.compile(r"""["`]|(?<!\w)'""")
 """The beginning of a quotation. An apostrophe within a word does not count."""
 _DETAIL = re.compile(r"""["`]|(?<!\w)'|:(?!//)|[=(\[{]""")

@@ -128,8 +128,8 @@ class Ranges:
 class _Work:
     """One range that is being put together."""
 
-    __slots__ = ("_attempts", "_client", "_ends", "_gate", "_left", "_most", "_network", "_nodes", "_open", "_plan",
-                 "_ranges", "_settings", "_span", "_started", "pieces")  # fmt: skip
+    __slots__ = ("_again", "_attempts", "_client", "_ends", "_gate", "_left", "_most", "_network", "_nodes", "_open",
+                 "_plan", "_ranges", "_settings", "_span", "_started", "pieces")  # fmt: skip
 
     def __init__(
         self, ranges: Ranges, network: Network, plan: Plan, span: Range, cuts: list[Piece], client: bytes, ends: float
@@ -144,7 +144,8 @@ class _Work:
         self._settings: RangeSettings = network.settings.ranges
         # Planned now, so that the open piece is kept under the fork epoch in which the call began.
         self._open = self._planned(cuts[-1].first, cuts[-1].last) if cuts[-1].open else None
-        self._left = self._settings.max_pieces
+        self._left = self._again = self._settings.max_pieces
+        """The pieces that runs may still be divided into, and the runs that may still be asked of another node."""
         self._most: int | None = None
         """The blocks that a node said to take at once, in answer to a run of this range."""
         self._gate = asyncio.Semaphore(self._settings.at_once)
@@ -269,17 +270,26 @@ class _Work:
         return outcome
 
     async def ask_for_less(self, plan: Plan, run: Sequence[Piece], refusal: Outcome) -> Outcome:
-        """The outcome of smaller runs in place of one that a node found too large; the refusal when the run cannot be
-        divided, or when there is no time or no piece left for it."""
+        """The outcome of smaller runs in place of one that a node found too large, or of the whole run from another
+        node when there is no piece left for the smaller ones; the refusal when there is none of these, or no time."""
         said = error_parts(refusal.error or b"")[1] if refusal.kind is FailureKind.TOO_LARGE else ""
         most = suggested_length(said, run[-1].last - run[0].first + 1)
         if most is not None:
             self._most = min(most, self._most or most)
         parts = self._parts(run, most)
+        if most is not None and not parts and self._has_another(plan, refusal.node):
+            self._again, self._most = self._again - 1, None
+            return await self._ask(plan, run)
         outcome = await self._joined(plan, run, parts) if parts else refusal
         if most is None and outcome.result is not None and is_of_blocks(said):
             self._learn(refusal.node, max(part[-1].last - part[0].first + 1 for part in parts))
         return outcome
+
+    def _has_another(self, plan: Plan, id: str) -> bool:
+        """May another node take the run that this one would have in too many pieces?"""
+        now = self._ranges.clock()
+        able = eligible(self._network.pool.nodes, plan, now)
+        return self._again > 0 and now < self._ends and not able.forced and any(node.id != id for node in able.nodes)
 
     def _learn(self, id: str, length: int) -> None:
         """Note that a node refused the double of a range that was answered: as long are later ones from the start."""

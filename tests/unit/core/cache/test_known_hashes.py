@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rpcaccel.core.cache.known_hashes import MOST, KnownHashes
 
 ONE, TWO = b"0x" + b"Ab" * 32, b"0x" + b"2" * 64
@@ -24,3 +26,10 @@ def test_as_many_hashes_as_there_is_room_for_are_kept() -> None:
     assert repr(known) == f"<{MOST} known hashes>"
     assert not known.named_in(b'["0x%064x"]' % 9)
     assert known.named_in(b'["0x%064x"]' % 10)
+
+
+@pytest.mark.parametrize("block", [b"null", b" null", b'"0x"', b'"0x' + b"0" * 64 + b'"'])
+def test_a_transaction_that_is_in_no_block_yet_is_not_known(block: bytes) -> None:
+    hashes = KnownHashes()
+    hashes.note(b'{"blockHash":%b,"hash":"0x%064x"}' % (block, 7))
+    assert not hashes.named_in(b'["0x%064x"]' % 7)

@@ -342,6 +342,21 @@ async def test_a_node_that_takes_long_ranges_gets_them_whole_beside_one_that_doe
             assert len(asked(nodes)) == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [WORDS[0][:2], (-32005, "Query returned more than 10000 results. Try with this block range [0x0, 0x4].")],
+)
+async def test_what_one_node_would_have_in_too_many_pieces_is_asked_of_another(code: int, text: str) -> None:
+    net = {"chain": "ethereum", "ranges": {"max_pieces": 4}}
+    async with ethereum_nodes(3, head=800) as nodes:
+        for name, value in {"logs_range": 5, "logs_code": code, "logs_refusal": text}.items():
+            setattr(nodes[0].knobs, name, value)
+        async with proxying(nodes, net=net) as proxy:
+            for first in (0, 128, 256, 384):
+                assert (await same(proxy, LOGS, window(first, first + 127))).result
+            assert len(asked(nodes)) <= 10
+
+
 async def test_a_refusal_is_passed_on_when_pieces_would_be_too_many() -> None:
     net = {"chain": "ethereum", "ranges": {"max_pieces": 4}}
     async with ethereum_nodes(1, head=300, logs_range=2) as nodes, proxying(nodes, net=net) as proxy:
