@@ -29,8 +29,8 @@ from rpcaccel.config.value_types import (
     WorkerCount,
 )
 
-MOST_NODES = 4000
-"""Nodes of one network; what consistent_hash can lay on its ring is a little more."""
+MOST_NODES, MOST_NETWORKS, MOST_NODES_IN_ALL = 500, 100, 1000
+"""Nodes of one network, networks, and nodes of all networks. A change of so many is in force within a second."""
 
 
 class AccountSettings(Section):
@@ -446,7 +446,7 @@ class Settings(ResilientProgram):
     log: LogSettings = Field(default=LogSettings(), description="The log.")
     tracing: TracingSettings = Field(default=TracingSettings(), description="OpenTelemetry traces.")
     networks: dict[Annotated[str, Field(pattern=NAME)], NetworkSettings] = Field(
-        min_length=1, description="The networks that are served, by name."
+        min_length=1, max_length=MOST_NETWORKS, description="The networks that are served, by name."
     )
 
     @property

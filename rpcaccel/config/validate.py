@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from rpcaccel.config.errors import Fault, Path, dotted, excess, from_pydantic, listed, shown, source_of
-from rpcaccel.config.model import AdminSettings, DiskSettings, MemorySettings, NetworkSettings, Settings
+from rpcaccel.config.model import (
+    MOST_NODES_IN_ALL,
+    AdminSettings,
+    DiskSettings,
+    MemorySettings,
+    NetworkSettings,
+    Settings,
+)
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
 from rpcaccel.config.value_types import may_agree, methods_of
 from rpcaccel.stores.redis import redis_url
@@ -50,6 +57,9 @@ def misfits(settings: Settings) -> Iterator[Misfit]:
     yield from _disk(settings.disk)
     yield from _replicas(settings)
     yield from _alerts(settings)
+    nodes = sum(len(network.nodes) for network in settings.networks.values())
+    if nodes > MOST_NODES_IN_ALL:
+        yield Misfit(("networks",), f"{nodes} nodes", f"at most {MOST_NODES_IN_ALL} nodes in all networks together")
     for name, network in settings.networks.items():
         yield from _network(("networks", name), network)
 

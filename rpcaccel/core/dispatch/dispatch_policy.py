@@ -47,11 +47,11 @@ class DispatchSettings(Struct, frozen=True, kw_only=True):
     """Seconds (half a block) that a call may wait altogether for nodes that were not there yet; None: no time."""
 
     def pause(self, number: int) -> float | None:
-        """Seconds to wait after so many (from 1) "not there yet" answers.
+        """Seconds of the pause of this number, from 1; None when there is none, or no further one.
 
         The pauses grow, and are `behind_pause` together: most machines that lack a block have it a moment later.
         """
-        if self.behind_pause is None:
+        if self.behind_pause is None or number > self.behind_attempts:
             return None
         most = self.behind_attempts
         return self.behind_pause * 2 * number / (most * (most + 1))

@@ -128,8 +128,8 @@ class Dispatch:
     """The machine of one call."""
 
     __slots__ = ("_again", "_began", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after",
-                 "_known", "_lacking", "_nodes", "_plan", "_running", "_settings", "_silent_since", "asked", "attempts",
-                 "doubted", "due", "end", "hedged", "state", "steps", "tried")  # fmt: skip
+                 "_known", "_lacking", "_nodes", "_pauses", "_plan", "_running", "_settings", "_silent_since", "asked",
+                 "attempts", "doubted", "due", "end", "hedged", "state", "steps", "tried")  # fmt: skip
 
     asked: Asked
     """The attempt to be made, after ASK."""
@@ -183,7 +183,7 @@ class Dispatch:
         self._known = known
         self._running: dict[int, Node] = {}
         self._again: str | None = None
-        self._behind = self._lacking = 0
+        self._behind = self._lacking = self._pauses = 0
         self._best: Settle | None = None
         self._best_rank = NO_RANK
 
@@ -330,12 +330,13 @@ class Dispatch:
         if self._nodes:
             settings = dispatch_settings(settings, self._plan, self._nodes)
         self._behind += 1
-        if self._behind > settings.behind_attempts or self._ends - now <= _SOON:
+        if self._ends - now <= _SOON:
             return self._give_up(now)
-        node = self._chooser.next(self.tried, now)
+        node = self._chooser.next(self.tried, now) if self._behind <= settings.behind_attempts else None
         if node is not None:
             return self._pay_and_start(node, behind, failure, now)
-        pause = settings.pause(self._behind)
+        self._pauses += 1
+        pause = settings.pause(self._pauses)
         if pause is None or now + pause >= self._ends:
             return self._give_up(now)
         self.state = _PAUSING

@@ -22,7 +22,7 @@ from rpcaccel.config.errors import (
     listed,
 )
 from rpcaccel.config.load import load
-from rpcaccel.config.model import MOST_NODES, Settings
+from rpcaccel.config.model import MOST_NETWORKS, MOST_NODES, Settings
 from rpcaccel.config.patch import apply
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger
@@ -89,7 +89,7 @@ FAULTY: dict[str, Any] = {
     "nodes": network(nodes=[{"url": 1, "a": 2}] * MOST_NODES),
     "node texts": network(nodes=["http://a,weigth=1"] * MOST_NODES),
     "routes": network(routes=[{"methods": ["eth_*"], "tag": "x"}] * MOST_MEMBERS),
-    "networks": {"networks": {f"n{n}": {"nodes": []} for n in range(MOST_MEMBERS // 2)}},
+    "networks": {"networks": {f"n{n}": {"nodes": []} for n in range(MOST_NETWORKS)}},
     "keys": {"clients": {"keys": {f"k{n}": {"hashes": ["x"]} for n in range(MOST_MEMBERS)}}},
 }
 
@@ -119,6 +119,13 @@ def test_the_most_nodes_of_one_host_each_have_a_name_of_their_own() -> None:
     assert isinstance(made, Settings)
     names = [node.id for node in made.networks["x"].nodes]
     assert (len(set(names)), names[:3]) == (MOST_NODES, ["a", "a-2", "a-3"])
+
+
+def test_all_networks_together_have_a_bound_of_nodes() -> None:
+    networks = {f"n{n}": {"nodes": [f"http://a/{n}/{m}" for m in range(400)]} for n in range(3)}
+    faults = apply(BASE, {"networks": networks})
+    assert isinstance(faults, list)
+    assert [(fault.path, "at most 1000 nodes" in fault.expected) for fault in faults] == [("networks", True)]
 
 
 def wide(rng: random.Random, width: int) -> Any:

@@ -289,6 +289,20 @@ def test_however_often_a_call_waits_its_pauses_grow_and_are_together_no_longer_t
     assert sum(pauses) == pytest.approx(pause)
 
 
+@pytest.mark.parametrize("nodes", [1, 2, 3, 5])
+def test_however_many_nodes_lack_a_block_they_are_asked_again_after_pauses(nodes: int) -> None:
+    run = machine(nodes, behind_pause=3.0, behind_attempts=2, ends=1000.0)
+    run.start(0.0)
+    further = min(nodes - 1, 2)
+    for attempt in range(1, further + 1):
+        assert run.answered(attempt, ERROR, FailureKind.NODE_BEHIND, 0.0)[0].startswith("ask")
+    assert run.answered(further + 1, ERROR, FailureKind.NODE_BEHIND, 0.0) == ["wait 1"]
+    run.tick(1.0)
+    assert run.answered(further + 2, ERROR, FailureKind.NODE_BEHIND, 1.0) == ["wait 2"]
+    run.tick(3.0)
+    assert run.answered(further + 3, ERROR, FailureKind.NODE_BEHIND, 3.0) == ["end node-behind"]
+
+
 def test_a_pause_that_the_deadline_forbids_is_not_made() -> None:
     run = machine(1, behind_pause=6.0, ends=2.0)
     run.start(0.0)
