@@ -39,11 +39,12 @@ FACTS: dict[str, bytes] = {
 
 
 FORMS: dict[str, bytes] = {
-    rule.method: b'"0x1"' if rule.form == "scalar" else b"[]"
+    rule.method: (b"[0]" if rule.valued else b"[]") if rule.form == "list" else b'"0x1"'
     for rule in chains.load("harmony").rules
-    if rule.form in ("scalar", "list")
+    if rule.form in ("scalar", "number", "list")
 }
-"""Results of methods that never answer an object: a proxy would rightly take a block for a fault."""
+"""Results of methods that never answer an object: a proxy would rightly take a block for a fault, and an empty list
+where each block has something."""
 
 
 class _Call(Struct, gc=False):

@@ -233,8 +233,8 @@ class ResilientNetwork(Section):
         default=2,
         ge=0,
         le=100,
-        description="When a node lacks what another one already has, this many further nodes are asked, and nodes are asked "
-        "again after as many pauses, of half a block together.",
+        description="When a node lacks what another one already has, this many further nodes are asked, and nodes "
+        "are asked again after as many pauses, of half a block together.",
     )
     agreement: AgreementSettings = Field(
         default=AgreementSettings(), description="How many answers are compared with those of another node."

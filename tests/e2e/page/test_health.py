@@ -60,6 +60,6 @@ async def test_a_redis_that_is_not_reached_says_why_and_what_it_removed_by_itsel
     row = page.get_by_role("region", name="Cache tiers").locator("tr", has_text="Redis")
     await expect(row).to_contain_text("it asks for a password")
     cells = await row.locator("td, th").all_inner_texts()
-    assert [cells[index].strip() for index in (10, 11, 12)] == ["–", "–", "7"]
+    assert [cells[index].strip() for index in (11, 12, 13)] == ["–", "–", "7"]
     await page.goto(f"http://{admin.address}/#/overview")
     await expect(page.locator("main")).to_contain_text("redis is not reached (10.0.0.9:6379: it asks for a password)")

@@ -126,7 +126,8 @@ async def test_a_node_that_pushes_is_marked_without_a_higher_row(visitor: Visito
     assert heights[0] == heights[1]
     for name, told in (("a", "told over a WebSocket"), ("b", "asked for")):
         await rows.get_by_role("button", name=name, exact=True).click()
-        await expect(page.locator("tr.detail:visible .facts").last).to_contain_text(f"new heads{told}")
+        facts = page.locator("tr.detail:visible .facts", has_text="new heads").last
+        await expect(facts).to_contain_text(f"new heads{told}")
 
 
 async def test_the_settings_of_websockets_stand_together_under_plain_names(visitor: Visitor, admin: Admin) -> None:
