@@ -117,9 +117,10 @@ class Field:
         raise ValueError(name)
 
     async def longest_turn(self) -> float:
-        """Seconds of the longest turn of the proxy's event loop in the last minute."""
+        """Seconds of the longest turn of the proxy's event loop in the last minute; 0 where that asks for a login."""
         async with self.http.get(f"{self.admin}/api/v1/workers") as reply:
-            return max(float(worker["longest_turn"] or 0.0) for worker in (await reply.json())["workers"])
+            told = (await reply.json()).get("workers", ())
+            return max((float(worker["longest_turn"] or 0.0) for worker in told), default=0.0)
 
     def forget_peak(self) -> None:
         """Reset the peak that VmHWM tells."""

@@ -381,8 +381,8 @@ class Row(NamedTuple):
     before: int
     peak: int
     after: int
-    turn: float
-    """The longest turn of the proxy's event loop."""
+    turn: float | None
+    """The longest turn of the proxy's event loop; None where the admin side asks for a login."""
 
 
 async def measure(name: str, weather: Weather) -> Row:
@@ -406,7 +406,8 @@ async def measure(name: str, weather: Weather) -> Row:
             print(f"  {name}: {fault}", file=sys.stderr)
         failed = healthy.failed + during.failed + len(field.wrong)
         after = field.memory("VmRSS")
-        return Row(name, len(during.calls), failed, healthy.p99(), during.p99(), before, peak, after, max(turns))
+        turn = max(turns) or None
+        return Row(name, len(during.calls), failed, healthy.p99(), during.p99(), before, peak, after, turn)
 
 
 def report(rows: list[Row], weather: Weather) -> Report:
