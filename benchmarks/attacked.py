@@ -50,6 +50,8 @@ class Relay:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         assert self._http is not None
+        if request.method != "POST":  # a proxy that looks for this node's WebSocket
+            return web.Response(status=405)
         body = await request.read()
         asked = orjson.loads(body)
         script = self.scripts.get(asked["method"]) if isinstance(asked, dict) else None

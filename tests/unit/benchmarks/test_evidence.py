@@ -87,7 +87,8 @@ def test_a_method_that_answers_no_object_gets_none() -> None:
     responder = Responder(100)
     assert b'"result":"0x1"' in responder.answer(b'{"id":1,"method":"eth_getTransactionCount"}')
     assert b'"result":{"number"' in responder.answer(b'{"id":1,"method":"eth_getBlockByHash"}')
-    assert FORMS["eth_getLogs"] == b"[]"
+    assert FORMS["eth_getLogs"] == b"[0]"
+    assert FORMS["eth_pendingTransactions"] == b"[]"
 
 
 def test_a_part_that_fails_is_told_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
