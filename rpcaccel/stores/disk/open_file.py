@@ -251,17 +251,19 @@ class OpenFile:
             self._at(0.0, self._look)
 
     async def close(self, within: float) -> None:
-        """Close the file, within so many seconds."""
+        """Close the file, within so many seconds. The writing connection ends last: SQLite takes what stands in the
+        write-ahead log into the file when the last connection ends, and neither is the last where both end at once."""
         if self._state in {_State.NEW, _State.CLOSED}:
             return
         self._was_up = self.up
         self._leave(_State.CLOSED)
         if self._timer is not None:
             self._timer.cancel()
-        closing = [self._of_thread(self._writer, self._writing.close, within)]
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + within
         if self._reading is not None:
-            closing.append(self._of_thread(self._reader, self._reading.close, within))
-        await asyncio.gather(*closing)
+            await self._of_thread(self._reader, self._reading.close, within)
+        await self._of_thread(self._writer, self._writing.close, ends - loop.time())
         self._writer.stop()
         self._reader.stop()
 

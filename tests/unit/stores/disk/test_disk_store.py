@@ -52,7 +52,7 @@ def the_file(tmp_path: Path) -> Path:
     return max((tmp_path / "cache").glob("cache-*.sqlite3"))
 
 
-async def test_what_was_put_is_there_at_once_and_after_a_restart(open_store: Opener) -> None:
+async def test_what_was_put_is_there_at_once_and_after_a_restart(open_store: Opener, tmp_path: Path) -> None:
     store = await open_store()
     store.put(block_key(1), lasting(block(1)), inf)
     for _ in range(2):
@@ -60,6 +60,7 @@ async def test_what_was_put_is_there_at_once_and_after_a_restart(open_store: Ope
         assert entry is not None
         assert entry.result == block(1)
         await store.close()
+        assert [*(tmp_path / "cache").glob("*-wal")] == []
         store = await open_store()
 
 
