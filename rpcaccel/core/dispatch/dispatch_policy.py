@@ -57,19 +57,24 @@ class DispatchSettings(Struct, frozen=True, kw_only=True):
         return self.behind_pause * 2 * number / (most * (most + 1))
 
 
+RECENT = 128
+"""Blocks below the highest head. A machine behind a balanced address may lack one of these for a moment; what it does
+not know of older ones does not come by waiting."""
+
+
 def dispatch_settings(settings: DispatchSettings, plan: Plan, nodes: Sequence[Node]) -> DispatchSettings:
     """The settings as far as waiting helps this call: a block that no node has is nobody's yet, and who polls for it
-    is told so at once; one that some node has is worth a pause; where no block is named, others are asked."""
+    is told so at once; a recent one is worth a pause; for an old one, or where no block is named, others are asked."""
     if settings.behind_pause is None and not settings.behind_attempts:
         return settings
     if plan.block is None:
         return without_pause(settings)
-    needed, best = plan.block + plan.depth, -1
-    for node in nodes:
-        if node.head >= needed:
-            return settings
-        best = max(best, node.head)
-    return _without_waiting(settings) if best >= 0 else settings
+    needed, best = plan.block + plan.depth, max((node.head for node in nodes), default=-1)
+    if best < 0:
+        return settings
+    if best < needed:
+        return _without_waiting(settings)
+    return settings if best - needed <= RECENT else without_pause(settings)
 
 
 @lru_cache(_PACES)

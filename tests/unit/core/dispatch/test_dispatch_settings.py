@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, dispatch_settings
+from rpcaccel.core.dispatch.dispatch_policy import RECENT, DispatchSettings, dispatch_settings
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
@@ -19,7 +19,10 @@ def test_patience_is_for_what_some_node_has() -> None:
     nodes[0].head = 7
     at = [dispatch_settings(settings, replace(PLAN, block=block), nodes) for block in (7, 8, None)]
     assert [(one.behind_attempts, one.behind_pause) for one in at] == [(2, 1.0), (0, None), (2, None)]
+    nodes[1].head = 7 + RECENT
+    at = [dispatch_settings(settings, replace(PLAN, block=block), nodes) for block in (6, 7)]
+    assert [(one.behind_attempts, one.behind_pause) for one in at] == [(2, None), (2, 1.0)], "old blocks do not come"
     none = DispatchSettings(behind_attempts=0)
     assert dispatch_settings(none, PLAN, nodes) is none
-    nodes[0].head = -1
+    nodes[0].head = nodes[1].head = -1
     assert dispatch_settings(settings, replace(PLAN, block=8), nodes) is settings, "no head is known"
