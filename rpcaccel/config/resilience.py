@@ -234,7 +234,8 @@ class ResilientNetwork(Section):
         ge=0,
         le=100,
         description="When a node lacks what another one already has, this many further nodes are asked, and nodes "
-        "are asked again after as many pauses, of half a block together.",
+        "are asked again as often: after pauses, of half a block together, or at once for a block more than 128 below "
+        "the highest head.",
     )
     agreement: AgreementSettings = Field(
         default=AgreementSettings(), description="How many answers are compared with those of another node."

@@ -57,14 +57,15 @@ class DispatchSettings(Struct, frozen=True, kw_only=True):
         return self.behind_pause * 2 * number / (most * (most + 1))
 
 
-RECENT = 128
-"""Blocks below the highest head. A machine behind a balanced address may lack one of these for a moment; what it does
-not know of older ones does not come by waiting."""
+RECENT_BLOCKS = 128
+"""Blocks below the highest head. A machine that lacks one of these has it a moment later. Older ones do not come by
+waiting, but another machine behind the same address may have them."""
 
 
 def dispatch_settings(settings: DispatchSettings, plan: Plan, nodes: Sequence[Node]) -> DispatchSettings:
     """The settings as far as waiting helps this call: a block that no node has is nobody's yet, and who polls for it
-    is told so at once; a recent one is worth a pause; for an old one, or where no block is named, others are asked."""
+    is told so at once; a recent one is worth a pause; for an old one, nodes are asked again without a pause; where no
+    block is named, others are asked."""
     if settings.behind_pause is None and not settings.behind_attempts:
         return settings
     if plan.block is None:
@@ -74,12 +75,17 @@ def dispatch_settings(settings: DispatchSettings, plan: Plan, nodes: Sequence[No
         return settings
     if best < needed:
         return _without_waiting(settings)
-    return settings if best - needed <= RECENT else without_pause(settings)
+    return settings if best - needed <= RECENT_BLOCKS or settings.behind_pause is None else _at_once(settings)
 
 
 @lru_cache(_PACES)
 def _without_waiting(settings: DispatchSettings) -> DispatchSettings:
     return replace(settings, behind_attempts=0, behind_pause=None)
+
+
+@lru_cache(_PACES)
+def _at_once(settings: DispatchSettings) -> DispatchSettings:
+    return replace(settings, behind_pause=0.0)
 
 
 @lru_cache(_PACES)

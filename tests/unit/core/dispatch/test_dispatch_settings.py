@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from rpcaccel.core.dispatch.dispatch_policy import RECENT, DispatchSettings, dispatch_settings
+from rpcaccel.core.dispatch.dispatch_policy import RECENT_BLOCKS, DispatchSettings, dispatch_settings
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
@@ -19,9 +19,11 @@ def test_patience_is_for_what_some_node_has() -> None:
     nodes[0].head = 7
     at = [dispatch_settings(settings, replace(PLAN, block=block), nodes) for block in (7, 8, None)]
     assert [(one.behind_attempts, one.behind_pause) for one in at] == [(2, 1.0), (0, None), (2, None)]
-    nodes[1].head = 7 + RECENT
+    nodes[1].head = 7 + RECENT_BLOCKS
     at = [dispatch_settings(settings, replace(PLAN, block=block), nodes) for block in (6, 7)]
-    assert [(one.behind_attempts, one.behind_pause) for one in at] == [(2, None), (2, 1.0)], "old blocks do not come"
+    assert [(one.behind_attempts, one.behind_pause) for one in at] == [(2, 0.0), (2, 1.0)], "old ones do not come"
+    waited = replace(settings, behind_pause=None)
+    assert dispatch_settings(waited, replace(PLAN, block=6), nodes) is waited
     none = DispatchSettings(behind_attempts=0)
     assert dispatch_settings(none, PLAN, nodes) is none
     nodes[0].head = nodes[1].head = -1
