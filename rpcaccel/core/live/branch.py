@@ -210,8 +210,10 @@ class FollowedBranch:
             self._choose()
             return
         if not want.hash:
+            if want.number in self._empty:
+                self._empty.discard(want.number)
+                self._choose()  # with the foot lower, the aim may be far
             self._numbered[want.number] = block.hash
-            self._empty.discard(want.number)
         if not self.holds(block.number, block.hash) or block.number < self.first.number:
             self._pool.add(block)
         self._take_roots()

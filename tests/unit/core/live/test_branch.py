@@ -198,6 +198,22 @@ def test_a_far_head_is_pursued_though_a_node_lacks_a_block_below_the_first_one()
     assert branch.wants()[0] == Want(99, "99a")
 
 
+@pytest.mark.parametrize("tip", ["a", ""])
+@pytest.mark.parametrize("above", [1, CHUNK + 1, FAR, FAR + 1, FAR + CHUNK, 2 * FAR])
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_a_head_is_reached_though_the_nodes_asked_first_were_behind(tip: str, above: int, rounds: int) -> None:
+    branch = begun()
+    head = 100 + above
+    branch.aim(head, tip and f"{head}a")
+    for _ in range(rounds):
+        assert branch.moves() == []
+        for want in branch.wants():
+            if not want.hash:
+                branch.failed(want, lacked=True)
+    blocks = [block(number) for number in range(101, head + 1)]
+    assert followed(branch, head, tip and f"{head}a", *blocks) == [one.hash for one in blocks]
+
+
 def test_an_older_head_is_not_given_up_for_a_newer_one() -> None:
     branch = begun()
     branch.aim(101, "101a")
