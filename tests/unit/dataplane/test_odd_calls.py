@@ -134,7 +134,7 @@ def test_what_is_not_read_with_certainty_reaches_a_node_as_it_was_sent_and_is_ke
 ) -> None:
     compare(world, "one", [odd.body("eth_call", params)])
     reached = [sent for node in world.nodes["one"] for sent in node.counts.log if sent == ("eth_call", params.encode())]
-    assert len(reached) == 4, "twice through the proxy, twice directly"
+    assert len(reached) >= 4, "twice through the proxy, twice directly; a second node may be asked about an error"
     assert len(world.hosts[0].memory) == 0
 
 
