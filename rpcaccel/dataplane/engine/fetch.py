@@ -38,6 +38,8 @@ from rpcaccel.dataplane.upstream.chooser import PoolChooser, SeparateChooser, Se
 from rpcaccel.stores.base import Lease
 
 _FORWARD = Step.FORWARD  # looked up once (core.plan.planner)
+LOOK_TIME = 0.1
+"""Seconds for the news of a look to go from a node through the control plane to the workers, beside two calls."""
 Finish = Callable[[Plan, Forwarded], Outcome]
 
 
@@ -62,11 +64,11 @@ _CALL, _LOWER, _LAST = Asking
 class Fetch(Flight):
     """One call under way. However it ends, nothing of it stays with a node, in a queue or on a timer."""
 
-    __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_check", "_chooser", "_client",
+    __slots__ = ("_asked", "_asking", "_attempts", "_began", "_busy_until", "_check", "_chooser", "_client",
                  "_context", "_ends", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
                  "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_shared",
-                 "_started", "_task", "_timed", "_waited", "_waited_for_block", "_watched", "separation",
-                 "sole")  # fmt: skip
+                 "_started", "_task", "_then", "_timed", "_told_until", "_waited", "_waited_for_block", "_watched",
+                 "separation", "sole")  # fmt: skip
 
     def __init__(
         self,
@@ -123,9 +125,13 @@ class Fetch(Flight):
         self._asking = _CALL
         self._waited_for_block = False
         """Has the call had its time to wait for nodes at the head?"""
-        self._watched = self._in_room = self._at_head = False
-        """Where the call is registered: among the calls that may be hedged, in the queue for room, among those that
-        wait for a head."""
+        self._watched = self._in_room = False
+        """Where the call is registered: among the calls that may be hedged, in the queue for room."""
+        self._then: Callable[[], None] | None = None
+        """What follows when the view changes or a node comes along; None: the call does not wait for that."""
+        self._told_until = inf
+        """Until when the answer waits for its block to become the served head (monotonic seconds); infinite until it
+        begins to wait."""
 
     def __repr__(self) -> str:
         return f"<fetch of {self._plan.method} with {len(self._attempts)} attempts>"
@@ -358,8 +364,7 @@ class Fetch(Flight):
         patient_until = min(self._ends, self._started + head_loss.patience(network, said.failure))
         until = head_loss.wait_until(network, plan, said, lower, now, patient_until)
         if now < until:
-            self._at_head = True
-            network.sight.wait(until - now, self._changed)
+            self._await_view(until - now, self._go_on)
         elif lower is not None:
             if self._may_go_on(plan, said):
                 self._ask_nodes(_LOWER, lower, said.tried)
@@ -368,10 +373,15 @@ class Fetch(Flight):
         else:
             self._ask_nodes(_LAST, plan)
 
+    def _await_view(self, seconds: float, then: Callable[[], None]) -> None:
+        """Call `then` when the view changes or a node comes along, or after `seconds`."""
+        self._then = then
+        self._network.sight.wait(seconds, self._changed)
+
     def _changed(self) -> None:
-        """Go on: the view changed, a node came along, or none did in time."""
-        self._at_head = False
-        self._run(self._go_on)
+        then, self._then = self._then, None
+        if then is not None:
+            self._run(then)
 
     def _go_on(self) -> None:
         network, plan = self._network, self._plan
@@ -418,6 +428,8 @@ class Fetch(Flight):
 
     def _conclude(self, plan: Plan, said: Forwarded) -> None:
         shared, network = self._shared, self._network
+        if plan.rule.head_at and shared.hint(network, plan, said) and self._waits_for_its_block(plan, said):
+            return
         timed = (*self._timed, (_FORWARD, shared.clock() - self._started))
         outcome = shared.conclude(network, plan, said, timed)
         self._close("cancelled")
@@ -427,6 +439,21 @@ class Fetch(Flight):
             sampling.credit += sampling.settings.share
             if sampling.credit >= 1.0 and said.failure is None:
                 shared.own.compare(network, plan, said)
+
+    def _waits_for_its_block(self, plan: Plan, said: Forwarded) -> bool:
+        """Let a receipt of a block above the served head wait until its block is served: a client that has it expects
+        every later read to know the block. The node that gave the receipt is looked at meanwhile, and then the others.
+        That takes about two calls' time. A chain may give receipts before there is a block: the wait is no longer."""
+        if plan.rule.names_transaction is None:
+            return False
+        now = self._shared.clock()
+        if self._told_until == inf:
+            pause = self._pool.settings.behind_pause or LOOK_TIME
+            self._told_until = min(self._ends, now + min(pause, LOOK_TIME + 2 * (now - self._started)))
+        if now >= self._told_until:
+            return False
+        self._await_view(self._told_until - now, partial(self._conclude, plan, said))
+        return True
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -459,7 +486,7 @@ class Fetch(Flight):
             self._unwatch()
         if self._in_room:
             self._pool.rooms[self._asked.rule.bulkhead].leave(self)
-        if self._at_head:
+        if self._then is not None:
             self._network.sight.leave(self._changed)
         if self._lookup is not None:
             self._lookup.cancel()
@@ -470,4 +497,4 @@ class Fetch(Flight):
         if self._lease is not None:
             self._shared.leasing.release(self._lease)
         # What knows this call: no ring of objects is to be left.
-        self._machine = self._only = self._lookup = self._check = None
+        self._machine = self._only = self._lookup = self._check = self._then = None

@@ -147,8 +147,6 @@ class FetchContext:
                 legs=forwarded.legs,
             )
         result = bytes(answer.result)
-        if plan.rule.head_at:
-            self._take_hint(network, plan, result, forwarded.node_id)
         # With a failure, it is what a node answers that cannot know better.
         doubtful = forwarded.failure is not None or forwarded.node_id in network.sight.suspects
         if not doubtful:
@@ -210,12 +208,15 @@ class FetchContext:
         self.flights.detach(selection.matches)
         self._on_hint(Rewritten(network.name))
 
-    def _take_hint(self, network: Network, plan: Plan, result: bytes, node_id: str) -> None:
+    def hint(self, network: Network, plan: Plan, said: Forwarded) -> bool:
         """Tell the control plane of a block that an answer names and that its node was not known to have. The control
-        plane decides how much of it is believed."""
-        head = number_at(result, plan.rule.head_at)
+        plane decides how much of it is believed. False: the served head is no lower than that block."""
+        if said.answer is None or said.answer.result is None:
+            return False
+        head = number_at(bytes(said.answer.result), plan.rule.head_at)
         if head is None or head <= network.view.head:
-            return
+            return False
         for node in network.pool.nodes:
-            if node.id == node_id and node.head < head:
-                self._on_hint(Hint(network.name, node_id, head))
+            if node.id == said.node_id and node.head < head:
+                self._on_hint(Hint(network.name, node.id, head))
+        return True
