@@ -254,7 +254,7 @@ class RangeSettings(Section):
         "nodes, at least this many blocks to each.",
     )
     max_pieces: Whole = Field(
-        default=32,
+        default=256,
         ge=1,
         le=1024,
         description="One range may become at most this many node calls, refused ones included.",

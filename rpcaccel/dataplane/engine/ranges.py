@@ -38,6 +38,9 @@ SMALLER = frozenset({FailureKind.TOO_LARGE, FailureKind.NODE_TIMEOUT})
 """Failures of a run that a node may be able to answer for fewer blocks."""
 AT_ONCE = 256 * 1024
 """Bytes of kept pieces that are put together within one turn of the loop; of more, each piece is cut in turns."""
+MOST_RUNS = 32
+"""Runs of missing pieces that are fetched for one range. Where there are more, known pieces between them are fetched as
+well, so that a range of which every other piece is known takes few calls."""
 INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}'
 
 
@@ -177,7 +180,8 @@ class _Work:
                 text = await in_turns(range_segments.within(text, piece.first, piece.last))
             found.append(text)
         source = await self._look_further(found)
-        runs = range_segments.missing(self.pieces, [text is not None for text in found], self._settings.max_pieces)
+        most = min(MOST_RUNS, self._settings.max_pieces)
+        runs = range_segments.missing(self.pieces, [text is not None for text in found], most)
         if not runs:
             return self._outcome(source, result=await _merged(text for text in found if text is not None))
         parts = [part for begin, end in runs for part in self._divide(self.pieces[begin : end + 1])]

@@ -365,6 +365,14 @@ async def test_a_refusal_is_passed_on_when_pieces_would_be_too_many() -> None:
         assert len(asked(nodes)) <= 6
 
 
+async def test_as_usual_two_thousand_blocks_are_answered_by_a_node_that_takes_ten_at_once() -> None:
+    text = "Under the Free tier plan, you can make eth_getLogs requests with up to a 10 block range."
+    knobs = {"logs_range": 10, "logs_refusal": text}
+    async with ethereum_nodes(1, head=2200, **knobs) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
+        assert (await same(proxy, LOGS, window(1, 2000))).result
+        assert len(asked(nodes)) <= 256
+
+
 async def test_logs_that_are_not_final_are_asked_of_one_node_and_go_with_the_fork() -> None:
     net = {"chain": "ethereum", "ranges": {"segment": 32, "divide_from": 10}}
     async with ethereum_nodes(2, head=300) as nodes, proxying(nodes, net=net, final=200) as proxy:
