@@ -92,6 +92,29 @@ async def in_turns(steps: Steps[T], clock: Callable[[], float] = time.monotonic)
         return end.value  # type: ignore[no-any-return] # the generator's own type
 
 
+class OneATurn:
+    """Callbacks of which each turn of the loop runs one, in the order in which they were added."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def add(self, callback: Callable[[], None]) -> None:
+        """Run `callback` in a later turn."""
+        self._waiting.append(callback)
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        try:
+            self._waiting[0]()
+        finally:
+            self._waiting.popleft()
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._run)
+
+
 class LongestTurn:
     """The longest turn of the running loop in the last minute, in seconds, as a timer meets it.
 

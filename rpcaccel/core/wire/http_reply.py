@@ -299,12 +299,14 @@ class HttpReplyReader(Struct, eq=False, gc=False):
     def assemble(self) -> None:
         """Put the body together; in a thread where the reply is `in_pieces`, since zlib and the joining of long pieces
         hold no lock. Raises MalformedReply and TooLong."""
-        packed, self._packed = self._packed, []
-        for data in packed:
-            self._unpack(data, inf)
-        if self._inflate is not None and self._raw and not self._inflate.eof:
-            raise MalformedReply("a body that was packed and cut off")
-        parts = self._parts
-        self.body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._parts = []
+        parts, packed, self._packed = self._parts, self._packed, []
+        try:
+            for data in packed:
+                self._unpack(data, inf)
+            if self._inflate is not None and self._raw and not self._inflate.eof:
+                raise MalformedReply("a body that was packed and cut off")
+            self.body = parts[0] if len(parts) == 1 else b"".join(parts)
+        finally:
+            while parts:  # one by one, so that a thread lets others go on: the system takes each part back by itself
+                parts.pop()
         self.in_pieces = False

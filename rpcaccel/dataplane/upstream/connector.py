@@ -18,11 +18,13 @@ from aiohttp.tracing import Trace
 
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
-from rpcaccel.dataplane.event_loop import ROOM_TO_SEND
+from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, OneATurn
 
 AT_ONCE = 1 << 20
-"""Bytes of a node's answer that are taken, put together and read within one turn of the loop; a longer one takes
-several."""
+"""Bytes of a node's answer that are put together and read within one turn of the loop; a longer one takes several."""
+READ_ON = 1 << 17
+"""Bytes of a long answer after which its connection waits until it may read on. uvloop reads up to 256,000 bytes at
+once, and goes on within one turn for as long as a node sends, 8 MB on each connection."""
 _clock = time.perf_counter
 
 
@@ -151,15 +153,16 @@ class NodeConnection(asyncio.Protocol):
     `Connection.release` keeps a connection to whose protocol nothing was reported, and `Connection.close` keeps none.
     """
 
-    __slots__ = ("_asked", "_came", "_connection", "_early", "_most", "_owner", "_protocol", "_transport", "headed",
-                 "idle_since", "reply", "state")  # fmt: skip
+    __slots__ = ("_asked", "_came", "_connection", "_early", "_most", "_owner", "_protocol", "_transport", "_turns",
+                 "headed", "idle_since", "reply", "state")  # fmt: skip
 
-    def __init__(self, connection: Connection, owner: Owner, most: int, *, reused: bool) -> None:
+    def __init__(self, connection: Connection, owner: Owner, most: int, turns: OneATurn, *, reused: bool) -> None:
         """Take over a connection that the pool gave out. Raises ConnectionResetError, and closes the connection, when
         it has ended, or when it was used before and the node has sent something since.
 
         Args:
             most: bytes that the body of a reply may have.
+            turns: those in which connections with long replies read on, one after the other.
         """
         protocol, transport = connection.protocol, connection.transport
         if protocol is None or transport is None or (reused and protocol.should_close):
@@ -175,9 +178,10 @@ class NodeConnection(asyncio.Protocol):
         self._transport = transport
         self._most = most
         self._owner = owner
+        self._turns = turns
         self._asked: Any = None
         self._came = 0
-        """Bytes of long replies that came since the others got their turn."""
+        """Bytes of long replies that came in this connection's turn."""
         self.reply = HttpReplyReader(most)
         """What came of the reply to the last request."""
         self.headed = 0.0
@@ -249,10 +253,10 @@ class NodeConnection(asyncio.Protocol):
             self._owner.replied(self, asked, reply)
             return
         self._came += len(data)
-        if self._came >= AT_ONCE:  # uvloop reads on within one turn for as long as a node sends, up to 8 MB
+        if self._came >= READ_ON:
             self._came = 0
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._read_on)
+            self._turns.add(self._read_on)
 
     def _read_on(self) -> None:
         if self.state is _ASKED and not self._transport.is_closing():

@@ -11,6 +11,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import MappingProxyType
 
@@ -24,7 +25,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
-from rpcaccel.dataplane.event_loop import in_turns
+from rpcaccel.dataplane.event_loop import OneATurn, in_turns
 from rpcaccel.dataplane.upstream.connector import (
     ConnectionState,
     ConnectTrace,
@@ -53,6 +54,8 @@ _EXACT = 86_400.0
 """aiohttp rounds timers longer than this many seconds up to whole ones; a deadline must be met, so none is longer."""
 _TLS_LEAKS = sys.version_info < (3, 12, 7) or (3, 13) <= sys.version_info < (3, 13, 1)
 """Pythons on which closed TLS transports may stay open (python/cpython#118960) unless aiohttp aborts them."""
+_ASSEMBLER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="assembler")
+"""Puts long answers together, one at a time: several threads would keep the loop from its processor."""
 _OK = 200
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
@@ -145,6 +148,7 @@ class HttpNodeClient:
         """Tasks that read long replies."""
         self._idle: list[NodeConnection] = []
         """Connections that are held, the longest idle first."""
+        self._turns = OneATurn()
         self._linger = min(LINGER, settings.keepalive / 4)  # looked at as often: held twice as long at the most
         self._giving_back: asyncio.TimerHandle | None = None
 
@@ -254,7 +258,7 @@ class HttpNodeClient:
         limits = self._limits if post.timeout == self._limits.total else self._limits_of(post.timeout)
         try:
             taken = await self._connector.take(self._request, attempt, limits)
-            connection = NodeConnection(taken, self, self._max_answer, reused=attempt.reused)
+            connection = NodeConnection(taken, self, self._max_answer, self._turns, reused=attempt.reused)
         except TROUBLE as error:
             error.__traceback__ = None  # knows the frames that hold the request, and one of them knows the error
             if post in self._waiting:
@@ -328,7 +332,7 @@ class HttpNodeClient:
         """Read a reply that is long or nests deeply. No timer limits this: all of the reply is there."""
         try:
             if reply.in_pieces:
-                await asyncio.to_thread(reply.assemble)
+                await asyncio.get_running_loop().run_in_executor(_ASSEMBLER, reply.assemble)
                 whole.body = reply.body
             replies = await in_turns(reply_steps(whole, post.first, len(calls)))
             replies = [self._failures.weighed(whole, answer) for answer in replies]

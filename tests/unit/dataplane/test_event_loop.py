@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rpcaccel.core.stepwise import Steps
-from rpcaccel.dataplane.event_loop import LOOK_EVERY, REMEMBERED, TURN, LongestTurn, in_turns
+from rpcaccel.dataplane.event_loop import LOOK_EVERY, REMEMBERED, TURN, LongestTurn, OneATurn, in_turns
 from tests.support.instant_time import instantly
 
 
@@ -89,3 +89,23 @@ async def test_what_a_program_does_while_it_starts_is_no_turn() -> None:
     await asyncio.sleep(2)
     assert longest.seconds < 1e-6
     longest.stop()
+
+
+@instantly
+async def test_of_the_callbacks_that_wait_each_turn_runs_one_whatever_becomes_of_them() -> None:
+    turns, ran = OneATurn(), list[int]()
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+
+    def run(number: int) -> None:
+        ran.append(number)
+        if number < 4:
+            turns.add(lambda: run(number + 4))
+        if number == 1:
+            raise ValueError
+
+    for number in range(4):
+        turns.add(lambda number=number: run(number))  # type: ignore[misc]
+    for turn in range(8):
+        assert len(ran) == turn
+        await asyncio.sleep(0)
+    assert ran == list(range(8))

@@ -14,7 +14,8 @@ from aiohttp.connector import Connection
 from yarl import URL
 
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
-from rpcaccel.dataplane.upstream.connector import AT_ONCE, LEGAL, ConnectionState, NodeConnection
+from rpcaccel.dataplane.event_loop import OneATurn
+from rpcaccel.dataplane.upstream.connector import LEGAL, ConnectionState, NodeConnection
 from tests.support.dataplane.raw_node import Call, RawNode
 from tests.support.services import SUPPORT
 from tests.support.waiting import until
@@ -87,7 +88,7 @@ def handler(connection: Connection) -> ResponseHandler:
 
 
 def held(connection: Connection, told: Told, *, reused: bool = False) -> NodeConnection:
-    return NodeConnection(connection, told, MOST, reused=reused)
+    return NodeConnection(connection, told, MOST, OneATurn(), reused=reused)
 
 
 # -- what comes back, and what becomes of the connection ---------------------------------------------------------
@@ -107,37 +108,52 @@ async def test_one_request_follows_the_other_as_written(node: RawNode, take: Tak
     connection.close()
 
 
-class Counting(NodeConnection):
-    """A connection that counts the bytes that come within one turn of the loop."""
+class Turn:
+    """Counts the bytes that come on some connections within one turn of the loop."""
 
-    def __init__(self, connection: Connection, told: Told) -> None:
-        self.most = self.turn = 0
-        super().__init__(connection, told, 64 << 20, reused=False)
+    def __init__(self) -> None:
+        self.most = self._came = 0
+
+    def take(self, size: int) -> None:
+        if not self._came:
+            asyncio.get_running_loop().call_soon(self._end)
+        self._came += size
+
+    def _end(self) -> None:
+        self.most, self._came = max(self.most, self._came), 0
+
+
+class Counting(NodeConnection):
+    """A connection that counts what comes."""
+
+    def __init__(self, connection: Connection, told: Told, turns: OneATurn, turn: Turn) -> None:
+        self.turn = turn
+        super().__init__(connection, told, 64 << 20, turns, reused=False)
 
     def data_received(self, data: bytes) -> None:
-        if not self.turn:
-            asyncio.get_running_loop().call_soon(self.over)
-        self.turn += len(data)
+        self.turn.take(len(data))
         super().data_received(data)
 
-    def over(self) -> None:
-        self.most, self.turn = max(self.most, self.turn), 0
 
-
-async def test_of_a_long_reply_no_more_is_taken_in_one_turn_than_is_read_at_once(
-    node: RawNode, take: Take, told: Told
+@pytest.mark.parametrize("count", [1, 4])
+async def test_long_replies_come_in_turns_a_read_of_one_connection_in_each(
+    node: RawNode, take: Take, told: Told, count: int
 ) -> None:
     async def long(call: Call) -> None:
-        call.writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 40000000\r\n\r\n" + b"x" * 40_000_000)
+        call.writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n" + b"x" * 10_000_000)
 
     node.script = long
-    connection = Counting(await take(), told)
-    connection.ask(REQUEST, 1)
-    reply = await told.reply()
-    reply.assemble()
-    assert reply.body == b"x" * 40_000_000
-    assert 0 < connection.most < 2 * AT_ONCE
-    connection.close()
+    turns, turn = OneATurn(), Turn()
+    connections = [Counting(await take(), told, turns, turn) for _ in range(count)]
+    for connection in connections:
+        connection.ask(REQUEST, 1)
+    await until(lambda: told.count == count)
+    for _, reply in told.replies:
+        reply.assemble()
+        assert reply.body == b"x" * 10_000_000
+    assert 0 < turn.most <= count * (256 << 10), "the first read of a reply waits for no turn"
+    for connection in connections:
+        connection.close()
 
 
 async def test_what_is_given_back_is_the_pools_as_it_was(node: RawNode, take: Take, told: Told) -> None:
