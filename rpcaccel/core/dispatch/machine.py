@@ -13,7 +13,8 @@ Rules (docs/architecture.md, Failures):
 - `failure.policy` says what a failure allows. Nothing is sent again that may not be repeated once bytes may have left,
   unless the node itself said that it did nothing.
 - A node not yet tried comes first. A tried one is asked again only after a reset of a reused connection (the same node,
-  once), or after a rate limit, when it is no longer parked.
+  once), after a rate limit, when it is no longer parked, or when it lacks old state or an old block: one address may
+  hide several machines, of which others may have it. That is paid like a second opinion.
 - A send beyond the first is paid as `failure.policy` says of the failure before it: what cost no node any work is
   free, and is bounded by the attempts and the deadline. Free too is the send to another node when one is found to
   hang, or its breaker opens: rescues from a node are bounded by its number of calls in flight, and where every node
@@ -348,9 +349,10 @@ class Dispatch:
             self._again = node.id
             return node
         fresh = self._chooser.next(self.tried, now)
-        if fresh is None and kind is FailureKind.RATE_LIMITED:
-            return self._chooser.next((), now)
-        return fresh
+        if fresh is not None:
+            return fresh
+        again = kind is FailureKind.RATE_LIMITED or (kind is FailureKind.PRUNED and self._budget.doubt(now))
+        return self._chooser.next((), now) if again else None
 
     def _counted(self) -> int:
         """Attempts that count against the limit."""

@@ -142,6 +142,11 @@ class Budget:
         other node."""
         self._counts.bump(_DOUBTS, now, -1)
 
+    def found_again(self, now: float) -> None:
+        """Return what it cost to ask an address again that had not had something, as it had it now: and as much again,
+        so that it goes on being asked while it has every second one."""
+        self._counts.bump(_DOUBTS, now, -2 if self._counts.totals(now)[_DOUBTS] > 1 else -1)
+
     def answered_elsewhere(self, now: float) -> None:
         """Return what a retry cost that was paid apart: another node had a result for the same call."""
         self._counts.bump(_APART, now, -1)

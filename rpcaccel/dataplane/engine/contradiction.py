@@ -44,6 +44,8 @@ def learn(network: Network, plan: Plan, machine: Dispatch, decide: Decide, now: 
             if (cell := pool.cells.get(id)) is not None:
                 cell.contradict(plan.method)
             node.contradictions.noted(plan.rule.method, now)
+        elif kind is FailureKind.PRUNED and node is machine.end.node:  # another machine of the same address had it
+            pool.budget.found_again(now)
         elif kind is FailureKind.PRUNED:
             _has_dropped(network, node, plan, plan.oldest, now)
         elif kind is FailureKind.NODE_BEHIND and plan.block is not None and not is_empty(result):

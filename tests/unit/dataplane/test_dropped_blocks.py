@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from rpcaccel.simnode.chain.knobs import Knobs
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.dataplane.world import World, say
 
 HEAD, OLDEST = 400, 250
@@ -143,3 +145,46 @@ def test_a_block_to_come_is_null_at_the_first_word(world: World) -> None:
     before = [node.brain.counts.calls for node in world.nodes[ETHEREUM]]
     assert ask(world, ETHEREUM, "eth_getBlockByNumber", hex(HEAD + 9), False)["result"] is None
     assert sum(n.brain.counts.calls for n in world.nodes[ETHEREUM]) == sum(before) + 1
+
+
+class OneAddress(World):
+    """One address alone for each network. A call that it takes reaches a machine without old blocks, or another one."""
+
+    def __post_init__(self) -> None:
+        self.rng, self.share, self.dropped = Random(3), 0.0, dict[str, SimNode]()
+        super().__post_init__()
+        for name, chain in self.chains.items():
+            knobs = Knobs(limiters=False, oldest=OLDEST)
+            self.dropped[f"{name}-0"] = SimNode(chain, name=f"{name}-0", knobs=knobs, clock=self.clock)
+        others = frozenset(node.name for nodes in self.nodes.values() for node in nodes[1:])
+        self.run(self.adopt(self.settings_with(others)))
+
+    def answering(self, node: SimNode, *, probe: bool) -> SimNode:
+        return node if probe or self.rng.random() >= self.share else self.dropped[node.name]
+
+
+@pytest.fixture
+def one_address() -> Iterator[OneAddress]:
+    made = OneAddress(kinds={HARMONY: "harmony", ETHEREUM: "ethereum"}, head=HEAD)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("network", "method"), [(ETHEREUM, "eth_getBalance"), (HARMONY, "eth_getBalance")])
+def test_one_address_is_asked_again_where_some_of_its_machines_lack_old_blocks(
+    one_address: OneAddress, network: str, method: str
+) -> None:
+    one_address.share, wrong = 0.3, 0
+    for number in range(1, 201):
+        params = BY_NUMBER[network][method](number)
+        wrong += ask(one_address, network, method, *params).get("result") != truth(
+            one_address, network, method, *params
+        )
+    assert wrong <= 12, "0.3 ** 3 of 200, and some by chance"
+
+
+def test_an_address_without_old_blocks_is_asked_little_more_than_it_is_called(one_address: OneAddress) -> None:
+    one_address.share = 1.0
+    for number in range(1, 201):
+        assert ask(one_address, ETHEREUM, "eth_getBalance", ADDRESS, hex(number)).get("result") is None
+    assert one_address.dropped[f"{ETHEREUM}-0"].brain.counts.calls <= 220

@@ -102,6 +102,15 @@ def test_second_opinions_are_bounded_and_cost_nothing_where_they_find_something(
     assert budget.retry(Failure(FailureKind.UNKNOWN, "said"), 1.0)
 
 
+def test_an_address_is_asked_again_for_as_long_as_it_has_every_second_thing() -> None:
+    budget = Budget(share=0.0, floor=3.0, span=10.0)
+    for number in range(100):
+        assert budget.doubt(1.0)
+        if number % 2:
+            budget.found_again(1.0)
+    assert [budget.doubt(1.0) for _ in range(9)].count(True) <= 8
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_retry_of_what_was_not_sent_is_free(known: bool) -> None:
     unsent = Failure(FailureKind.TIMEOUT, "no time was left to ask the node", sent=False)
