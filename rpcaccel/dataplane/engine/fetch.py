@@ -123,15 +123,12 @@ class Fetch(Flight):
         self._timed: tuple[tuple[Step, float], ...] = ()
         """The tiers behind memory that were asked, and how long each took (seconds)."""
         self._asking = _CALL
-        self._waited_for_block = False
-        """Has the call had its time to wait for nodes at the head?"""
-        self._watched = self._in_room = False
-        """Where the call is registered: among the calls that may be hedged, in the queue for room."""
+        self._waited_for_block = self._watched = self._in_room = False
+        """Has the call waited for nodes at the head, may it be hedged, and is it in the queue for room?"""
         self._then: Callable[[], None] | None = None
         """What follows when the view changes or a node comes along; None: the call does not wait for that."""
         self._told_until = inf
-        """Until when the answer waits for its block to become the served head (monotonic seconds); infinite until it
-        begins to wait."""
+        """Until when the answer waits for its block to be served (monotonic seconds); infinite before it waits."""
 
     def __repr__(self) -> str:
         return f"<fetch of {self._plan.method} with {len(self._attempts)} attempts>"
