@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, NoReturn, Self
 
@@ -138,11 +140,13 @@ def missing(reason: str) -> NoReturn:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on just now."""
-    with socket.socket() as listener:
-        listener.bind((LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """A loopback port that nobody listens on just now. It lies below those that the system gives to outgoing
+    connections, of which one would keep a program from listening."""
+    while True:
+        port = 10_000 + secrets.randbelow(22_000)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind((LOOPBACK, port))
+            return port
 
 
 def wait_until(what: str, holds: Callable[[], bool], seconds: float = START_SECONDS) -> None:
