@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: run test test-all soak storms truth disk live lint format reference bench bench-hot bench-policies clean help prepare
+.PHONY: run test test-all coverage soak storms truth disk live lint format reference bench bench-hot clean help prepare
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -27,17 +27,19 @@ run: $(VENV)/.installed ## serve NODES="https://a https://b,weight=2"; without N
 
 # Two cores take three processes: many tests wait for others. What is slow to collect or start is shared within each.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
-COVERED := --cov --cov-report=
+LANE ?= -m "not deep"
 
-test: prepare ## the quick lane in three to five minutes, lint beside it (ARGS="-k redis" for a part)
+test: prepare ## the quick lane in about three minutes, lint beside it (ARGS="-k redis" for a part; LANE= for every test)
 	@$(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
-	$(PYTEST) -m "not deep" $(COVERAGE) $(ARGS); tests=$$?; \
+	$(PYTEST) $(LANE) $(ARGS); tests=$$?; \
 	wait $$lint; linted=$$?; cat $(VENV)/lint.log; exit $$((tests || linted))
 
-test-all: ## every test: what `make test` runs with the coverage of each package, then what it leaves, and more examples
-	@$(MAKE) --no-print-directory test COVERAGE="$(COVERED)"
+test-all: ## every test, with four times the examples for each property
+	@$(MAKE) --no-print-directory test LANE= ARGS="--hypothesis-profile=thorough $(ARGS)"
+
+coverage: prepare ## the quick lane, and how much of each package runs in it: 92 % at the least
+	$(PYTEST) $(LANE) --cov --cov-report= $(ARGS)
 	$(BIN)/python -m tests.support.coverage_by_package 92
-	$(PYTEST) -m "deep or hypothesis" --hypothesis-profile=thorough
 
 # What goes on for long by request is not taken for a test that hangs.
 PATIENT := -o faulthandler_timeout=0
@@ -77,9 +79,6 @@ bench: $(VENV)/.installed-test ## measure, and write docs/benchmarks.md's tables
 
 bench-hot: $(VENV)/.installed-test ## measure the benchmarked bodies alone
 	$(BIN)/python -m pytest -m bench --benchmark-enable $(ARGS)
-
-bench-policies: $(VENV)/.installed-test ## compare eviction policies (ARGS="--size 64MB"; theine and others if installed)
-	$(BIN)/python -m benchmarks.policies $(ARGS)
 
 prepare: $(VENV)/.installed-test
 	@sh tests/support/prepare.sh $(VENV)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from hashlib import shake_128
-from itertools import islice
+from itertools import accumulate, islice
 from math import inf
 from pathlib import Path
+from zlib import crc32
 
 from msgspec import Struct
 
 from benchmarks import blocks
-from benchmarks.traces import CALLS_A_HEAD, explorer
 from rpcaccel.config.model import DiskSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
@@ -32,6 +33,60 @@ LOOK_EVERY = 1500
 PAUSE_EVERY = 500
 """Requests after which the replay waits for the writes: it is far quicker than the explorer is, and the disk is not."""
 _HISTORY = b":hmyv2_getTransactionsHistory:"
+Request = tuple[bytes, int]
+"""A key, and the length of its answer (bytes)."""
+CHAIN = 1_000_000
+"""The number of blocks of the chain."""
+CALLS_A_HEAD = 600
+"""Requests between two heads: 300 a second, blocks of two seconds."""
+
+
+class Popularity:
+    """Ranks below `count`, the first ones asked for most (Zipf)."""
+
+    def __init__(self, rng: random.Random, count: int, skew: float) -> None:
+        self._rng = rng
+        self._edges = list(accumulate(1.0 / (rank + 1) ** skew for rank in range(count)))
+
+    def rank(self) -> int:
+        """A rank that was drawn."""
+        return bisect(self._edges, self._rng.random() * self._edges[-1])
+
+
+def _sized(key: bytes, least: int, most: int) -> Request:
+    """The key with the length of its answer, which is always the same."""
+    return key, least + crc32(key) % (most - least + 1)
+
+
+def _block(number: int) -> Request:
+    return _sized(b"harmony-s0:hmyv2_getBlockByNumber:[%d,{}]" % number, 2_000, 20_000)
+
+
+def _receipt(block: int, index: int) -> Request:
+    return _sized(b"harmony-s0:hmyv2_getTransactionReceipt:%064x" % (block << 16 | index), 700, 1_600)
+
+
+def explorer() -> Iterator[Request]:
+    """What an explorer asks for, the same every time, in sizes as Harmony's: its front page, popular addresses, and
+    people (and crawlers) who walk through old blocks."""
+    rng = random.Random("explorer")
+    addresses, landmarks = Popularity(rng, 40_000, 1.0), Popularity(rng, 20_000, 0.8)
+    asked = 0
+    while True:
+        head = CHAIN + asked // CALLS_A_HEAD
+        kind = rng.random()
+        if kind < 0.35:
+            page = [_block(head - n) for n in range(8)]
+        elif kind < 0.60:
+            page = [_sized(b"harmony-s0:hmyv2_getTransactionsHistory:%040x:0" % addresses.rank(), 1_000, 16_000)]
+        elif kind < 0.75:
+            block = landmarks.rank() * 47
+            page = [_block(block), *(_receipt(block, n) for n in range(3))]
+        else:
+            start = rng.randrange(CHAIN)
+            page = [_block(start + n) for n in range(rng.randrange(5, 40))]
+        asked += len(page)
+        yield from page
 
 
 class Filled(Struct, frozen=True):

@@ -29,30 +29,18 @@ Measure = Callable[[Watch], Report]
 Parts = Mapping[str, tuple[Measure, Measure]]
 """By section of the page, the function that measures it, and one that tries the measurement out in seconds."""
 
-PROGRAMS = ("misses", "seed", "sustained", "overhead", "agreement", "growth", "subscribers", "disk")
-SLOW_PROGRAMS = ("node_calls", "disk_eviction", "disk_engines")
-SLOW = (
-    "eviction policies",
-    "ranges, refresh, redis",
-    "disk tier",
-    "node calls a miss",
-    "disk eviction",
-    "disk engines",
-)
+PROGRAMS = ("misses", "seed", "sustained", "overhead", "agreement", "growth", "subscribers", "disk", "node_calls")
+SLOW = ("ranges, refresh, redis", "disk tier", "node calls a miss")
 
 
 def parts() -> Parts:
     """Every part, by its section, in the order in which they are measured."""
-    modules, slow = (
-        [importlib.import_module(f"benchmarks.{name}") for name in names] for names in (PROGRAMS, SLOW_PROGRAMS)
-    )
+    modules = [importlib.import_module(f"benchmarks.{name}") for name in PROGRAMS]
     return {
         "hot functions": (lambda _watch: _hot(), lambda _watch: _hot("-k", "tally")),
         "side by side": (lambda watch: _sidebyside(watch, 3.0, 3), lambda watch: _sidebyside(watch, 1.0, 1, "shared")),
         **{module.SECTION: (module.measure, module.short) for module in modules},
-        SLOW[0]: (lambda watch: _policies(watch, 300_000), lambda watch: _policies(watch, 2_000)),
-        SLOW[1]: (lambda _watch: _saved(120), lambda _watch: _saved(2)),
-        **{module.SECTION: (module.measure, module.short) for module in slow},
+        SLOW[0]: (lambda _watch: _saved(120), lambda _watch: _saved(2)),
     }
 
 
@@ -75,12 +63,6 @@ def _sidebyside(watch: Watch, seconds: float, runs: int, *only: str) -> Report:
 
     rounds = sidebyside.Rounds(seconds, runs, lambda text: watch.part(text, 0, 1))
     return sidebyside.measure(list(only or sidebyside.PARTS), rounds)
-
-
-def _policies(watch: Watch, requests: int) -> Report:
-    from benchmarks import policies  # noqa: PLC0415
-
-    return policies.measure(list(policies.CANDIDATES), requests, 32_000_000, say=lambda text: watch.part(text, 0, 1))
 
 
 def _saved(heads: int) -> Report:

@@ -112,7 +112,7 @@ def free_port() -> Callable[[], int]:
     return services.free_port
 
 
-# ---- lanes: what is left to `make test-all` ---------------------------------------------------------------------
+# ---- lanes: what is left to `make test LANE=` ---------------------------------------------------------------------
 
 HERE = Path(__file__).parent
 LEFT: pytest.StashKey[dict[str, int]] = pytest.StashKey()
@@ -179,7 +179,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     elif services.in_ci():
         terminalreporter.line("with CI=true nothing may be skipped: the run fails", red=True)
     for folder, count in sorted(config.stash[LEFT].items()):
-        terminalreporter.line(f"{count} of {folder} are left to `make test-all`")
+        terminalreporter.line(f"{count} of {folder} are left to `make test LANE=`")
 
 
 @pytest.hookimpl(trylast=True)

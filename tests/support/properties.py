@@ -1,4 +1,4 @@
-"""How many examples a property test tries: few in `make test`, all in `make test-all`."""
+"""How many examples a property test tries: few in the lanes of `make test`, all in `make test-all`."""
 
 from __future__ import annotations
 

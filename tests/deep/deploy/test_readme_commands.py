@@ -80,7 +80,7 @@ def environment(*folders: Path) -> dict[str, str]:
     own = {
         name: value
         for name, value in os.environ.items()
-        if name not in {"PYTHONPATH", "VIRTUAL_ENV"} and not name.startswith((PREFIX, "COVERAGE_"))
+        if name not in {"PYTHONPATH", "VIRTUAL_ENV", "LANE"} and not name.startswith((PREFIX, "COVERAGE_", "MAKE"))
     }
     path = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent, own["PATH"])))
     return own | {"PATH": path, "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "NO_COLOR": "1", "COLUMNS": "200"}

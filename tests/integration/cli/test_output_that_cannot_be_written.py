@@ -63,8 +63,9 @@ def answers(port: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(
+    ("output", "workers"), [*((output, "2") for output in OUTPUTS), ("full", "1"), ("unread", "1")]
+)
 def test_it_starts_serves_and_ends_whatever_its_output_is(output: Output, workers: str) -> None:
     port = free_port()
     places = ("--listen", f"{LOOPBACK}:{port}", "--admin", f"{LOOPBACK}:0", "--workers", workers)

@@ -136,6 +136,25 @@ def test_a_full_tier_evicts_and_says_how_many(tier: MemoryTier) -> None:
     assert stats.puts == 100
 
 
+def test_what_is_asked_for_again_and_again_is_there_after_a_scan_of_many_times_the_tier() -> None:
+    tier = MemoryTier(1_000_000, 10_000)
+
+    def ask(key: str, size: int) -> bool:
+        found = tier.get(key.encode(), 0.0) is not None
+        if not found:
+            tier.put(key.encode(), entry(b"x" * size), 0.0)
+        return found
+
+    for turn in range(20):
+        for number in range(200):
+            ask(f"hot {number}", 1_000)
+        for number in range(100):
+            ask(f"scan {turn}: {number}", 4_000)
+    for number in range(2_500):
+        ask(f"a long scan: {number}", 4_000)
+    assert sum(ask(f"hot {number}", 1_000) for number in range(200)) > 190
+
+
 def test_a_replaced_entry_is_counted_with_its_new_size(tier: MemoryTier) -> None:
     tier.put(b"k", entry(b"1"), 0.0)
     before = tier.size
