@@ -140,10 +140,11 @@ def missing(reason: str) -> NoReturn:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on just now. It lies below those that the system gives to outgoing
-    connections, of which one would keep a program from listening."""
+    """A loopback port that nobody listens on just now, from 10,000 to 19,999. Those that the system gives to outgoing
+    connections lie above, of which one would keep a program from listening, and so do the ports of a Redis Cluster's
+    bus: each node listens on its port plus 10,000 as well."""
     while True:
-        port = 10_000 + secrets.randbelow(22_000)
+        port = 10_000 + secrets.randbelow(10_000)
         with socket.socket() as listener, suppress(OSError):
             listener.bind((LOOPBACK, port))
             return port
@@ -322,7 +323,7 @@ class RedisServer:
 
     def __init__(self, folder: Path, *options: str | Path, port: int = 0) -> None:
         """`options` are redis-server's own; a configuration file comes first."""
-        self.port = port or _redis_port()
+        self.port = port or free_port()
         self._folder = folder
         self._options = options
         folder.mkdir(parents=True, exist_ok=True)
@@ -404,17 +405,6 @@ class RedisServer:
         """Come back, empty, at the same address."""
         self.process.kill()
         self.process = self._start()
-
-
-CLUSTER_BUS = 10_000
-"""A node of a Redis Cluster listens on its port plus this as well."""
-
-
-def _redis_port() -> int:
-    """A free port that leaves room for a cluster's bus above it."""
-    while (port := free_port()) + CLUSTER_BUS > 65535:
-        pass
-    return port
 
 
 def _resp_lines(stream: BinaryIO) -> list[bytes]:
