@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from playwright.async_api import Browser, Page, async_playwright, expect
 
@@ -22,28 +22,57 @@ VIEWS = ("overview", "methods", "nodes", "cache", "explain", "errors", "changes"
 
 
 class Visitor:
-    """Somebody with a browser; `open` gives a page with cookies and a storage of its own."""
+    """Somebody with a browser; its pages share cookies, and what a page stored is gone for the next visitor.
+
+    All visitors of a browser share its first context, since Chromium takes a second of processor to make one.
+    """
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
         self._pages: list[Page] = []
+        self._visited: set[str] = set()
         self.said: list[str] = []
         self.expected: list[str] = []
         """Patterns of what may be said."""
 
-    async def open(self, address: str, view: str = "overview", *, width: int = 1440, **options: Any) -> Page:
-        """A new page at `http://ADDRESS/#/VIEW`."""
-        page = await self._browser.new_page(viewport={"width": width, "height": 1000}, **options)
-        page.set_default_timeout(PATIENCE)
+    async def open(
+        self,
+        address: str,
+        view: str = "overview",
+        *,
+        width: int = 1440,
+        color_scheme: Literal["light", "dark"] = "light",
+        reduced_motion: Literal["reduce"] | None = None,
+        timezone_id: str | None = None,
+    ) -> Page:
+        """A new page at `http://ADDRESS/#/VIEW`, `width` pixels wide; with a time zone it has cookies of its own."""
+        if timezone_id:
+            page = await self._browser.new_page(timezone_id=timezone_id)
+        else:
+            page = await self._browser.contexts[0].new_page()
         self._pages.append(page)
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: self.said.append(message.text))
         page.on("pageerror", lambda error: self.said.append(str(error)))
+        await page.set_viewport_size({"width": width, "height": 1000})
+        await page.emulate_media(color_scheme=color_scheme, reduced_motion=reduced_motion)
+        await self._forget_others(page, address)
         await page.goto(f"http://{address}/#/{view}")
         return page
 
+    async def _forget_others(self, page: Page, address: str) -> None:
+        """Clear what earlier visitors left at an address, whose port may have been another server's."""
+        if address in self._visited:
+            return
+        self._visited.add(address)
+        session = await page.context.new_cdp_session(page)
+        await session.send("Storage.clearDataForOrigin", {"origin": f"http://{address}", "storageTypes": "all"})
+        await session.detach()
+
     async def leave(self) -> None:
-        """Close every page that was opened."""
+        """Close every page that was opened, and forget who logged in."""
         for page in self._pages:
+            await page.context.clear_cookies()
             await page.close()
 
     def unexpected(self, words: Sequence[str] = ()) -> list[str]:
@@ -56,6 +85,8 @@ async def browsing(chromium: Path) -> AsyncIterator[Browser]:
     """A browser that is started once and serves many visitors."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        # The page that stays open holds the window, which costs as much to open as the context.
+        await (await browser.new_context()).new_page()
         try:
             yield browser
         finally:
