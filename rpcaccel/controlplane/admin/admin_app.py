@@ -291,7 +291,8 @@ class Admin:
     async def overview(self, _request: web.Request) -> web.Response:
         """The document of the first view."""
         said = attention_document(self._attention(self._clock()), self._control.alerts)
-        return json_response(documents.overview(self._frame, self.history, self.view.settings(), self._wall(), said))
+        settings, revision = self.view.settings(), self._control.ledger.revision
+        return json_response(documents.overview(self._frame, self.history, settings, self._wall(), revision, said))
 
     def _attention(self, now: float) -> list[Notice]:
         """What needs attention at the moment of the latest frame: what the page shows, and what alerts are made of."""

@@ -74,18 +74,20 @@ def overview(
     history: History,
     settings: Mapping[str, object],
     at: float,
+    revision: int,
     attention: Sequence[Attention] = (),
 ) -> Overview:
     """The document of the first view.
 
     Args:
         at: seconds since 1970.
+        revision: of the settings in force, as the stream says it too; a worker may still run an older one.
         attention: what should be looked at.
     """
     return {
         "version": rpcaccel.__version__,
         "at": at,
-        "revision": max((worker.revision for worker in frame.workers), default=0),
+        "revision": revision,
         "workers": [
             {"id": worker.id, "revision": worker.revision, "uptime": worker.uptime} for worker in frame.workers
         ],

@@ -19,7 +19,7 @@ from tests.support.sample_view import NETWORK, SampleView
 
 DESCRIPTION = describe(ROUTES, lambda _: None)
 MAKERS: dict[str, Callable[[Frame, History, SampleView], Any]] = {
-    "overview": lambda frame, history, view: documents.overview(frame, history, view.settings(), 1000.0),
+    "overview": lambda frame, history, view: documents.overview(frame, history, view.settings(), 1000.0, 1),
     "nodes": lambda frame, history, _: documents.nodes(frame, history),
     "methods": lambda frame, history, _: documents.methods(frame, history),
     "cache": lambda frame, history, _: documents.cache(frame, history),

@@ -30,7 +30,7 @@ def test_no_document_holds_a_secret_of_the_settings(told: tuple[SampleView, Fram
     settings = view.settings()
     assert view.secret.encode() in orjson.dumps(settings)
     everything = (
-        documents.overview(seen, history, settings, 1.0),
+        documents.overview(seen, history, settings, 1.0, 1),
         documents.nodes(seen, history),
         documents.methods(seen, history),
         documents.cache(seen, history),
@@ -42,14 +42,14 @@ def test_no_document_holds_a_secret_of_the_settings(told: tuple[SampleView, Fram
 
 def test_the_overview_reads_like_the_traffic(told: tuple[SampleView, Frame, History]) -> None:
     view, seen, history = told
-    document = documents.overview(seen, history, view.settings(), 1007.0)
+    document = documents.overview(seen, history, view.settings(), 1007.0, 3)
     readings = document["readings"]
     assert readings["calls_per_second"] == pytest.approx(0.3 * 686, rel=0.2)
     assert 0.7 < readings["hit_ratio"] < 0.95
     assert readings["hit"]["p99"] < 0.005 < readings["miss"]["p99"]
     assert document["saved"]["node_calls"] > 0
     assert document["saved"]["seconds"] > 0
-    assert document["revision"] == 17
+    assert document["revision"] == 3
     assert {len(column) for column in document["history"].values()} == {7}
     (network,) = document["networks"]
     assert (network["network"], network["state"], network["eligible"], network["nodes"]) == (NETWORK, "part", 2, 3)
@@ -100,7 +100,7 @@ def test_before_the_first_minute_figures_are_absent_and_totals_there() -> None:
     tally.cell("s0", "eth_call", CacheClass.HEAD).done(AnswerSource.NODE, 0.1)
     (method,) = documents.methods(frame(tally=tally), History())["methods"]
     assert (method["calls_total"], method["calls_per_second"], method["hit"], method["share"]) == (1, None, None, None)
-    document = documents.overview(frame(tally=tally), History(), {}, 0.0)
+    document = documents.overview(frame(tally=tally), History(), {}, 0.0, 1)
     assert document["readings"] is None
     assert document["settings"] == {}
     (node,) = documents.nodes(frame(nodes=(NodeView(network="s0", id="a"),)), History())["nodes"]
@@ -155,7 +155,7 @@ def test_what_redis_should_be_told_stands_beside_the_tiers() -> None:
 def test_a_network_is_as_well_as_its_nodes(eligible: tuple[bool, ...], state: str) -> None:
     nodes = tuple(NodeView(network="s0", id=str(i), eligible=yes) for i, yes in enumerate(eligible))
     seen = frame(nodes, (HeadView(network="s0", chain="harmony"),))
-    assert documents.overview(seen, History(), {}, 0.0)["networks"][0]["state"] == state
+    assert documents.overview(seen, History(), {}, 0.0, 1)["networks"][0]["state"] == state
 
 
 def test_subscriptions_are_told_by_network_with_their_last_minute(told: tuple[SampleView, Frame, History]) -> None:

@@ -253,6 +253,8 @@ async def test_who_subscribes_first_misses_nothing_also_after_a_gap(client: aioh
         heard = await next_event(stream, "settings")
         assert orjson.loads(heard["data"])["change"]["text"] == "networks.harmony-s0.nodes.b.weight: 1 -> 4"
         assert orjson.loads((await next_event(stream, "stats"))["data"])["revision"] == 2
+        _, overview, _ = await sent(client, "GET", "/api/v1/overview")
+        assert overview["revision"] == 2, "the view and its stream name the same settings"
     await sent(client, "POST", f"{SETTINGS}/undo", {}, If_Match='"2"')
     async with client.get("/api/v1/events", headers={"Last-Event-ID": heard["id"]}) as stream:
         assert orjson.loads((await next_event(stream, "hello"))["data"])["complete"] is True
