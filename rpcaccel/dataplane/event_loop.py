@@ -45,7 +45,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` to its end on a new uvloop.
 
     The modules imported so far stay loaded for good. A full garbage collection that walked them would hold up every
-    call for 50 ms and more, so they are set aside.
+    call for 50 ms and more, so they are set aside, for the rest of the process.
     """
     _map_large_blocks()
     allow_files()
@@ -58,7 +58,6 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             return runner.run(main)
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def allow_files() -> None:

@@ -196,4 +196,3 @@ async def storm(
             yield Storm(supervisor, f"http://{info.listen}", http, blocks)
     finally:
         await supervisor.stop()
-        gc.unfreeze()
