@@ -6,10 +6,12 @@ tests/unit/project/test_house.py runs them over this project, and over bad sampl
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -44,6 +46,8 @@ SAME_IN_BOTH_PLANES = {"explain", "leases", "process_usage", "purge"}
 TESTING = ("unit", "integration")
 METHOD_SET = "ignore[" + "method-assign]"
 """What mypy is told where a method of an object is replaced."""
+FOREIGN_FIELD = re.compile(r"(?<!\bself)(?<!\bcls)\._")
+"""A private field of something else than the object itself: a file without one need not be parsed."""
 PATCHING = {("monkeypatch", "setattr"), ("monkeypatch", "delattr"), ("mock", "patch"), ("mocker", "patch")}
 INDEX_FLAGS = ("--index-url", "--extra-index-url", "--find-links", "--trusted-host")
 
@@ -59,13 +63,25 @@ def sources(root: Path, *folders: str) -> Iterator[tuple[str, Path]]:
 
 
 @cache
-def _parsed(path: Path, _changed: int) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+def _parsed(path: Path, _changed: int) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))))
 
 
-def _tree(path: Path) -> ast.Module:
-    """A file's syntax; each file is parsed once, whichever rules read it."""
+def _nodes(path: Path) -> list[ast.AST]:
+    """Every node of a file's syntax, the module first; each file is parsed once, whichever rules read it."""
     return _parsed(path, path.stat().st_mtime_ns)
+
+
+@contextmanager
+def parsing() -> Iterator[None]:
+    """The garbage collector is off meanwhile, and no syntax is kept afterwards: of this project it is two million
+    objects, through which every later collection of the process would go."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        _parsed.cache_clear()
+        gc.enable()
 
 
 def _mentions(path: Path, *words: str) -> bool:
@@ -74,9 +90,9 @@ def _mentions(path: Path, *words: str) -> bool:
     return any(word in text for word in words)
 
 
-def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def _imports(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """The line and full module name of every import."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -84,10 +100,10 @@ def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def _lines_for_types_only(tree: ast.Module) -> set[int]:
+def _lines_for_types_only(nodes: list[ast.AST]) -> set[int]:
     """The lines that stand under `if TYPE_CHECKING:`."""
     found: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
             for inner in node.body:
                 found.update(range(inner.lineno, (inner.end_lineno or inner.lineno) + 1))
@@ -112,7 +128,7 @@ def names_taken_twice(root: Path) -> Faults:
         if path.name not in {"__init__.py", "__main__.py"}:
             modules[path.stem].append(name)
         by_contract = BY_CONTRACT.get(name.rpartition("/")[0], set())
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in by_contract:
                 classes[node.name].append(f"{name}:{node.lineno}")
     return [f"class {name} stands in {', '.join(where)}" for name, where in classes.items() if len(where) > 1] + [
@@ -128,7 +144,8 @@ def packages_without_purpose(root: Path) -> Faults:
     return [
         f"{folder.relative_to(root).as_posix()} does not say its purpose"
         for folder in sorted(folders)
-        if not (init := folder / "__init__.py").exists() or not ast.get_docstring(_tree(init))
+        if not (init := folder / "__init__.py").exists()
+        or not ast.get_docstring(ast.parse(init.read_text(encoding="utf-8")))
     ]
 
 
@@ -137,7 +154,7 @@ def long_functions(root: Path) -> Faults:
     return [
         f"{name}:{node.lineno} {node.name} has {length} lines, the limit is {MAX_FUNCTION_LINES}"
         for name, path in sources(root, "rpcaccel")
-        for node in ast.walk(_tree(path))
+        for node in _nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (length := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
     ]
@@ -149,15 +166,14 @@ def patched(root: Path) -> Faults:
     for name, path in sources(root, "rpcaccel", "tests", "benchmarks"):
         if not _mentions(path, "mock", "monkeypatch"):
             continue
-        tree = _tree(path)
         faults += [
             f"{name}:{line} imports {module}"
-            for line, module in _imports(tree)
+            for line, module in _imports(_nodes(path))
             if module in {"mock", "unittest.mock", "pytest_mock"}
         ]
         faults += [
             f"{name}:{node.lineno} patches: {node.value.id}.{node.attr}"
-            for node in ast.walk(tree)
+            for node in _nodes(path)
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
             if (node.value.id, node.attr) in PATCHING
         ]
@@ -168,21 +184,24 @@ def private_fields_set(root: Path) -> Faults:
     """A test sets no private field of another object and replaces no method, unless to show that this raises."""
     faults = []
     for name, path in sources(root, "tests", "benchmarks"):
-        tree = _tree(path)
+        text = path.read_text(encoding="utf-8")
+        faults += [
+            f"{name}:{at} replaces a method" for at, line in enumerate(text.splitlines(), 1) if METHOD_SET in line
+        ]
+        if not FOREIGN_FIELD.search(text):
+            continue
         raising = {
             id(inner)
-            for node in ast.walk(tree)
+            for node in _nodes(path)
             if isinstance(node, ast.With) and "raises" in ast.unparse(node.items[0])
             for inner in ast.walk(node)
         }
         faults += [
             f"{name}:{node.lineno} sets {ast.unparse(node)}"
-            for node in ast.walk(tree)
+            for node in _nodes(path)
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) and id(node) not in raising
             if node.attr.startswith("_") and not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"})
         ]
-        lines = path.read_text(encoding="utf-8").splitlines()
-        faults += [f"{name}:{at} replaces a method" for at, line in enumerate(lines, 1) if METHOD_SET in line]
     return faults
 
 
@@ -190,9 +209,8 @@ def impure(root: Path) -> Faults:
     """core and balancers take `now` and `rng` as arguments, and touch nothing outside."""
     faults = []
     for name, path in sources(root, *(f"rpcaccel/{folder}" for folder in PURE)):
-        tree = _tree(path)
-        types_only = _lines_for_types_only(tree)
-        imported = {(line, module.partition(".")[0]) for line, module in _imports(tree)}
+        types_only = _lines_for_types_only(_nodes(path))
+        imported = {(line, module.partition(".")[0]) for line, module in _imports(_nodes(path))}
         faults += [
             f"{name}:{line} imports {module}"
             for line, module in sorted(imported)
@@ -200,7 +218,7 @@ def impure(root: Path) -> Faults:
         ]
         faults += [
             f"{name}:{node.lineno} is async: {node.name}"
-            for node in ast.walk(tree)
+            for node in _nodes(path)
             if isinstance(node, ast.AsyncFunctionDef)
         ]
     return faults
@@ -212,7 +230,7 @@ def foreign_client_errors(root: Path) -> Faults:
     for name, path in sources(root, "rpcaccel"):
         if name in CLIENT_ERRORS_HOMES or not _mentions(path, "aiohttp"):
             continue
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"aiohttp", "aiohttp.client_exceptions"}:
                 mentioned = {node.attr}
             elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "aiohttp":
