@@ -16,6 +16,15 @@ async def until(holds: Callable[[], object], *, within: float = 60.0) -> None:
             await asyncio.sleep(0.001)
 
 
+async def settle() -> None:
+    """Let the loop, one of asyncio's, run until none of its tasks can go on: each waits for a clock, a socket, a thread
+    or another task. What can go on in the next turn is no public member of the loop."""
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+    await asyncio.sleep(0)
+    while ready:
+        await asyncio.sleep(0)
+
+
 @contextmanager
 def threads_held() -> Iterator[None]:
     """What the running loop gives to threads within the block begins after it. Without this, a short job may have ended

@@ -22,6 +22,7 @@ from rpcaccel.controlplane.admin.login_throttle import (
     never,
 )
 from rpcaccel.controlplane.admin.problems import ProblemError
+from tests.support.waiting import settle
 
 HERE = "1.1.1.1"
 
@@ -46,17 +47,12 @@ class World:
         """What the tasks tell in the end."""
         idle = 0
         while not all(task.done() for task in tasks):
-            await self.settle()
+            await settle()
             idle = 0 if self._sleepers else idle + 1
             assert idle < 1000, "somebody waits for a turn that never comes"
             if self._sleepers and not all(task.done() for task in tasks):
                 self.wake()
         return [task.result() for task in tasks]
-
-    async def settle(self) -> None:
-        """Let everybody go on until all wait for the time to pass, or for each other."""
-        for _ in range(20):
-            await asyncio.sleep(0)
 
     def wake(self) -> None:
         """Let the time pass until the next one wakes."""
@@ -236,7 +232,7 @@ async def test_what_cannot_be_held_any_more_is_told_at_once(world: World) -> Non
     tasks: list[asyncio.Task[float]] = []
     while len(tasks) < HELD + 100:
         tasks += [world.begin() for _ in range(WAITING_OF_ADDRESS // 2)]
-        await world.settle()
+        await settle()
     assert repr(world.tries) == f"<Tries 0 waiting, {HELD} held>"
     assert sum(task.done() for task in tasks) == len(tasks) - HELD
     await world.over(*tasks)
@@ -245,9 +241,9 @@ async def test_what_cannot_be_held_any_more_is_told_at_once(world: World) -> Non
 
 async def test_the_place_of_one_that_was_given_up_is_the_next_ones(world: World) -> None:
     first, oldest, waiting, newest = (world.begin(True) for _ in range(4))
-    await world.settle()
+    await settle()
     waiting.cancel()  # while it waits
-    await world.settle()
+    await settle()
     world.wake()
     while not first.done():
         await asyncio.sleep(0)

@@ -3,7 +3,6 @@ moved by hand, and everything that is made from them."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator
 from typing import Any
@@ -26,6 +25,7 @@ from rpcaccel.core.stats.counters import TallySnapshot
 from tests.support.manual_clock import ManualClock
 from tests.support.sample_control import SampleControl
 from tests.support.scripted_socket import closed_door
+from tests.support.waiting import settle
 
 BLOCK_TIME = 2.0
 NAMES = ("a", "b", "c")
@@ -91,17 +91,13 @@ class LaggingWorld:
     def _connect(self, settings: NodeSettings) -> Any:
         return self.nodes[settings.id]
 
-    async def settle(self) -> None:
-        for _ in range(30):
-            await asyncio.sleep(0)
-
     async def looks(self, number: int, every: float = 0.5) -> list[Frame]:
         """That many looks at everything."""
         frames = []
         for _ in range(number):
             for _ in range(5):
                 self.clock.advance(every / 5)
-                await self.settle()
+                await settle()
             frames.append(self.view.frame())
             self.live.tell(frames[-1], History(), self.clock.now())
         return frames
@@ -111,7 +107,7 @@ class LaggingWorld:
 async def world() -> AsyncIterator[LaggingWorld]:
     made = LaggingWorld()
     await made.prober.start()
-    await made.settle()
+    await settle()
     await made.looks(1)
     yield made
     await made.prober.stop()

@@ -19,7 +19,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_socket import closed_door
-from tests.support.waiting import until
+from tests.support.waiting import settle, until
 
 VALIDATOR = {"explorer": False, "archive": False}
 GENESIS = "0x" + "1a" * 32
@@ -112,22 +112,18 @@ class World:
             open_socket=closed_door,
         )
         await self.prober.start()
-        await self.settle()
+        await settle()
         return self.prober
 
     def settings(self, chain: str = "harmony", *, each: dict[str, dict[str, Any]] | None = None, **rest: Any) -> Any:
         nodes = [{"id": name, "url": "http://127.0.0.1:1", **(each or {}).get(name, {})} for name in self.nodes]
         return NetworkSettings.model_validate({"chain": chain, "nodes": nodes, **rest})
 
-    async def settle(self) -> None:
-        for _ in range(30):  # every task that can go on does, on a loop that waits for nothing real
-            await asyncio.sleep(0)
-
     async def wait(self, seconds: float, step: float = 0.25) -> None:
         steps = max(1, round(seconds / step))
         for _ in range(steps):
             self.clock.advance(seconds / steps)
-            await self.settle()
+            await settle()
 
     @property
     def heads(self) -> NetworkHeads:
@@ -606,12 +602,12 @@ async def test_an_answer_that_names_a_block_makes_one_look_which_alone_moves_the
     for name in ("a", "b", "nobody"):
         for _ in range(5):
             prober.hint(name, 101)
-            await world.settle()
+            await settle()
     assert {name: world.node(name).head for name in "abc"} == {"a": 100, "b": 101, "c": 100}
     assert world.nodes["a"].asked.count("hmyv2_blockNumber") == looks["a"] + 1
     for never in (90, 16_777_215, 2**64):
         prober.hint("c", never)
-    await world.settle()
+    await settle()
     if block_time is not None:
         assert world.nodes["c"].asked.count("hmyv2_blockNumber") == looks["c"]
 
@@ -654,12 +650,12 @@ async def test_nodes_join_and_leave_and_weights_change_while_it_runs(world: Worl
     world.nodes["d"] = Node(130)
     gone = world.nodes.pop("a")
     await prober.adopt(world.settings(each={"d": {"weight": 50}}))
-    await world.settle()
+    await settle()
     assert [node.id for node in world.heads.nodes] == ["b", "c", "d"]
     assert (world.heads.served.head, gone.closed) == (130, 1)
     assert world.made == ["a", "b", "c", "d"], "the sessions of nodes that stay are kept"
     await prober.adopt(world.settings(each={"d": {"weight": 50, "url": "http://127.0.0.1:2"}}))
-    await world.settle()
+    await settle()
     assert world.made == ["a", "b", "c", "d", "d"]
     assert world.nodes["d"].closed == 1
 
@@ -668,7 +664,7 @@ async def test_of_nodes_that_are_reached_with_another_key_from_now_on_one_alone_
     prober = await world.start()
     key = {"headers": {"x-key": "new"}}
     await prober.adopt(world.settings(each={"a": key, "b": key}))
-    await world.settle()
+    await settle()
     assert world.made == ["a", "b", "c", "a", "b"]
     assert {node.id for heads in world.told for node in heads.nodes if node.proving} == {"a"}
 

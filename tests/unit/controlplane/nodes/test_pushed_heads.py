@@ -22,6 +22,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_socket import ScriptedSocket
+from tests.support.waiting import settle
 
 GENESIS = "0x" + "1a" * 32
 CHAINS = {"ethereum": 1, "harmony": 1666600000}
@@ -115,7 +116,7 @@ class PushedWorld:
             open_socket=self._open,
         )
         await self.prober.start()
-        await self.settle()
+        await settle()
 
     def _publish(self, heads: NetworkHeads) -> None:
         self.told.append(heads)
@@ -132,21 +133,17 @@ class PushedWorld:
         self.sockets[node.id] = ScriptedSocket(facts, refusal=self.refusal, mute=self.mute)
         return self.sockets[node.id]
 
-    async def settle(self) -> None:
-        for _ in range(60):
-            await asyncio.sleep(0)
-
     async def wait(self, seconds: float, step: float = 0.1) -> None:
         for _ in range(max(1, round(seconds / step))):
             self.clock.advance(step)
-            await self.settle()
+            await settle()
 
     async def push(self, number: int, branch: str = "a", parent: str = "", name: str = "a") -> None:
         """A new block, at the node and pushed by it."""
         self.nodes[name].head = number
         self.nodes[name].branches = {range(number, number + 1): branch, **self.nodes[name].branches}
         self.sockets[name].push(number, named(number, branch), named(number - 1, parent or branch))
-        await self.settle()
+        await settle()
 
     @property
     def heads(self) -> NetworkHeads:
@@ -241,7 +238,7 @@ async def test_repeated_and_late_pushes_take_nothing_back(world: PushedWorld) ->
     epoch = world.heads.served.fork_epoch
     for late in (102, 101, 103, 101, 102, 90):
         world.sockets["a"].push(late, named(late), named(late - 1))
-        await world.settle()
+        await settle()
         assert (world.heads.served.head, world.heads.served.fork_epoch) == (103, epoch)
     await world.wait(5)
     assert (world.heads.served.head, world.heads.served.fork_epoch) == (103, epoch)
@@ -295,7 +292,7 @@ async def test_a_late_push_of_an_abandoned_branch_does_not_lead_back_to_it(forki
     await forking.push(102, "b", parent="a")
     await forking.push(103, "b")
     forking.sockets["a"].push(102, named(102, "a"), named(101))
-    await forking.settle()
+    await settle()
     await forking.wait(2)
     assert (forking.heads.served.head, forking.heads.served.hash) == (103, named(103, "b"))
 
@@ -316,7 +313,7 @@ async def test_a_push_overtakes_the_answer_of_a_probe_that_was_asked_before(worl
     node.holds = held = asyncio.get_running_loop().create_future()
     assert world.prober is not None
     asking = asyncio.create_task(world.prober.probe_now("a"))
-    await world.settle()
+    await settle()
     node.holds = None
     world.clock.advance(0.01)
     await world.push(101)
@@ -365,7 +362,7 @@ async def test_a_node_that_floods_its_stream_is_asked_instead(world: PushedWorld
     for number in range(102, 3000):
         if flooded.heard is not None:
             flooded.push(number, named(number), named(number - 1))
-    await world.settle()
+    await settle()
     assert flooded.closed == 1
     assert len(world.announced) <= 1000
     assert not world.node.pushes
@@ -383,7 +380,7 @@ async def test_what_is_no_head_floods_a_stream_as_well(world: PushedWorld, pushe
     for _ in range(times):
         assert flooded.heard is not None
         flooded.heard(pushed)
-    await world.settle()
+    await settle()
     assert flooded.closed == 1
     assert not world.node.pushes
 
@@ -397,7 +394,7 @@ async def test_heads_within_the_bounds_of_each_second_are_no_flood(world: Pushed
         assert flooded.heard is not None
         for _ in range(1000):
             flooded.heard(b"{}")
-        await world.settle()
+        await settle()
     assert flooded.closed == 0
 
 
@@ -413,7 +410,7 @@ async def test_a_stream_that_ends_is_opened_again_and_the_node_is_asked_meanwhil
     await world.start()
     await world.push(101)
     world.sockets["a"].end("was closed by the node (1000)")
-    await world.settle()
+    await settle()
     assert (world.node.pushes, world.node.note, world.sockets["a"].closed) == (False, "", 1)
     await world.wait(2)
     await world.push(102)
@@ -511,11 +508,11 @@ async def test_nothing_is_opened_where_the_settings_say_so_and_what_they_say_lat
     assert (world.opened, world.prober is not None) == ([], True)
     assert world.prober is not None
     await world.prober.adopt(world.settings(websockets="named", ws="ws://h"))
-    await world.settle()
+    await settle()
     await world.push(101)
     assert world.node.pushes
     await world.prober.adopt(world.settings(websockets="off", ws="ws://h"))
-    await world.settle()
+    await settle()
     assert not world.node.pushes
     assert world.sockets["a"].closed == 1
 
