@@ -12,7 +12,7 @@ say() { echo "prepare: $*"; }
 
 have_chromium() {
     [ -n "${CHROMIUM:-}" ] && return 0
-    for name in chromium chromium-browser google-chrome google-chrome-stable; do
+    for name in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
         command -v "$name" >/dev/null 2>&1 && return 0
     done
     [ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]
@@ -23,10 +23,12 @@ install_chromium() {
         say "no chromium found: install one, or name one by CHROMIUM=/path/to/chromium"
         return
     fi
-    say "installing chromium ..."
-    apt-get update -qq &&
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null ||
-        say "chromium could not be installed"
+    say "installing chromium-headless-shell ..."
+    apt-get update -qq
+    for package in chromium-headless-shell chromium; do
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null && return
+    done
+    say "chromium could not be installed"
 }
 
 install_prometheus() {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +10,7 @@ from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.host_report import HostReport
-from tests.e2e.page.test_axe import grave
+from tests.e2e.page.test_axe import LOOKS, grave
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl
@@ -66,9 +65,9 @@ async def test_each_host_is_a_row_with_its_state_and_all_together_are_one(
     await expect(hosts(page).locator("tr.detail:visible")).to_contain_text("harmony-s061\u202f204\u202f840")
 
 
-@pytest.mark.parametrize(("look", "width"), [("dark", 1440), ("light", 390)])
+@pytest.mark.parametrize(("look", "width"), LOOKS)
 async def test_hosts_fit_their_window_and_are_told_to_everyone(
-    visitor: Visitor, admin: Admin, control: SampleControl, tmp_path: Path, look: str, width: int
+    visitor: Visitor, admin: Admin, control: SampleControl, look: str, width: int
 ) -> None:
     meet(control, {**OTHERS, "ff": replace(WELL, name="proxy-f-late")})
     page = await visitor.open(admin.address, width=width, color_scheme=look, reduced_motion="reduce")
@@ -78,7 +77,6 @@ async def test_hosts_fit_their_window_and_are_told_to_everyone(
     await expect(hosts(page).locator("tr.detail:visible .reason")).to_contain_text(
         "28 blocks behind that of the others"
     )
-    await page.screenshot(path=tmp_path / f"hosts-{look}-{width}.png", full_page=True)
     assert await grave(page) == []
 
 
