@@ -25,8 +25,8 @@ KILLS ?= 50
 run: $(VENV)/.installed ## serve NODES="https://a https://b,weight=2"; without NODES the demo (ARGS for further flags)
 	@exec $(BIN)/rpcaccel $(if $(strip $(NODES)),serve $(NODES),demo) $(ARGS)
 
-# Two cores take three processes: many tests wait for others. What is slow to collect or start is shared within each.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
+# Two cores take four processes: many tests wait for others. What is slow to collect or start is shared within each.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal
 LANE ?= -m "not deep"
 
 test: prepare ## the quick lane in three to five minutes, lint beside it (ARGS="-k redis" for a part; LANE= for every test)

@@ -19,7 +19,6 @@ from rpcaccel.dataplane.output import QUEUE_BYTES
 from tests.support.services import LOOPBACK, ROOT, free_port, wait_until
 
 Output = Literal["full", "closed", "gone", "unread"]
-OUTPUTS: tuple[Output, ...] = ("full", "closed", "gone", "unread")
 REDIRECTED = {"full": ">/dev/full 2>&1", "closed": "<&- >&- 2>&-"}
 SECONDS = 60
 LOGGING = {"RPCACCEL_LOG__ACCESS": "true", "RPCACCEL_LOG__FORMAT": "json"}
@@ -63,22 +62,20 @@ def answers(port: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(
-    ("output", "workers"), [*((output, "2") for output in OUTPUTS), ("full", "1"), ("unread", "1")]
-)
+@pytest.mark.parametrize(("output", "workers"), [("full", "2"), ("unread", "2"), ("closed", "1"), ("gone", "1")])
 def test_it_starts_serves_and_ends_whatever_its_output_is(output: Output, workers: str) -> None:
     port = free_port()
     places = ("--listen", f"{LOOPBACK}:{port}", "--admin", f"{LOOPBACK}:0", "--workers", workers)
     with started(output, "serve", "http://127.0.0.1:9", "--chain", "ethereum", *places, **LOGGING) as program:
         wait_until("an answer", lambda: answers(port) or program.poll() is not None, SECONDS)
         assert program.poll() is None, f"it ended with {program.returncode}"
-        calls = 1_000 if output == "unread" else 20  # more lines than the pipe takes
+        calls = 200 if output == "unread" else 20  # more lines than the 64 KiB of the pipe
         assert all(answers(port) for _ in range(calls))
         program.send_signal(signal.SIGTERM)
         assert program.wait(SECONDS) == 0
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("output", ["full", "closed"])
 def test_a_simulated_node_serves_whatever_its_output_is(output: Output) -> None:
     port = free_port()
     with started(output, "simnode", "--port", str(port)) as program:
@@ -91,12 +88,9 @@ def test_a_simulated_node_serves_whatever_its_output_is(output: Output) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("--version",), 1),
         (("serve", "--help"), 1),
         (("check", "--reference"), 1),
-        (("nodes", "--admin", "http://127.0.0.1:9"), 1),
         (("nowhere",), 2),
-        (("serve", "--workers", "none"), 2),
     ],
 )
 def test_a_command_whose_output_is_lost_has_failed_and_a_message_that_is_lost_changes_nothing(
