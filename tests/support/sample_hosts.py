@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.host_book import ROUND
 from rpcaccel.controlplane.stats.host_report import HostReport, encoded
-from rpcaccel.stores.redis.board import HostEntry, Met
+from rpcaccel.stores.redis.board_entries import HostEntry, Met
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK
 

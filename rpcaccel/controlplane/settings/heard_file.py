@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 from rpcaccel.controlplane.settings.state_file import write_whole
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.disk.job_thread import JobThread
-from rpcaccel.stores.redis.board import BoardCursor
+from rpcaccel.stores.redis.board_entries import BoardCursor
 
 VERSION = 1
 LARGEST = 4096

@@ -89,7 +89,7 @@ def _redis_urls(redis: RedisSettings) -> list[tuple[Path, str]]:
 
 async def _redis(redis: RedisSettings) -> list[Misfit]:
     """Ask all Redis servers at once. The client is imported only here, since that takes a tenth of a second."""
-    from rpcaccel.stores.redis.refusal import refusal  # noqa: PLC0415
+    from rpcaccel.stores.redis.connect import refusal  # noqa: PLC0415
 
     asked = _redis_urls(redis)
     told = await asyncio.gather(*(refusal(url, redis, REDIS_WITHIN) for _, url in asked))

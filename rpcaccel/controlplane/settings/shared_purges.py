@@ -22,8 +22,7 @@ from msgspec import Struct
 from rpcaccel.controlplane.settings.heard_file import HeardFile, Kept, LostPlaceError
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.stores.redis.board import BoardCursor, Heard, UnreachableError
-from rpcaccel.stores.redis.replies import ForeignData
+from rpcaccel.stores.redis.board_entries import BoardCursor, ForeignData, Heard, UnreachableError
 
 AGAIN_FOR = 600.0
 """Seconds for which a purge is sent again when the board lost its words. A host that was cut off for longer purges

@@ -32,7 +32,7 @@ from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import Reached, swept
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.stores.redis.board import Posted, UnreachableError
+from rpcaccel.stores.redis.board_entries import Posted, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
 LOCAL = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")

@@ -21,7 +21,7 @@ from rpcaccel.controlplane.stats.host_report import HostReport, decoded
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.controlplane.stats.summaries import PerSecond, Seconds, Share
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.stores.redis.board import HostEntry, Met
+from rpcaccel.stores.redis.board_entries import HostEntry, Met
 
 ROUND = 2.0
 """Seconds between two documents of a host."""

@@ -15,10 +15,18 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 
 from rpcaccel.stores.base import StoreSettings
+from rpcaccel.stores.redis.board_entries import (
+    BoardCursor,
+    ForeignData,
+    Heard,
+    HostEntry,
+    Met,
+    Posted,
+    UnreachableError,
+)
 from rpcaccel.stores.redis.fault import reason
 from rpcaccel.stores.redis.redis_server import Server
 from rpcaccel.stores.redis.replies import (
-    ForeignData,
     ForeignReplyError,
     as_bytes,
     as_integer,
@@ -126,54 +134,6 @@ return {dropped, kept}
 """Takes in the document of one host and returns those of all, with their ages by the clock of Redis: clocks of hosts
 differ. Removes entries that are too old, too long, stamped in the future (the clock of Redis was set back, or another
 server with another clock took over) or no entries of this kind at all, and of too many those heard longest ago."""
-
-
-class UnreachableError(Exception):
-    """Redis did not answer in time."""
-
-
-class Posted(Struct, frozen=True):
-    """The document on the board."""
-
-    mark: str
-    """A mark that no other posted document has, even after the board was emptied."""
-    document: bytes
-    """Empty where another program left something else there."""
-
-
-class BoardCursor(Struct, frozen=True):
-    """A reader's position: after this message of that run."""
-
-    word: bytes
-    run: bytes
-
-
-class Heard(Struct, frozen=True):
-    """The messages after a cursor, the new cursor, and what was lost in between.
-
-    Lost may be nothing, the older messages of a long absence, or all messages, because Redis was emptied.
-    """
-
-    place: BoardCursor
-    words: list[bytes]
-    lost: Literal["", "older", "all"] = ""
-
-
-class HostEntry(Struct, frozen=True):
-    """What a host tells of itself, as it stands on the board."""
-
-    run: str
-    """The id of the run of that host."""
-    age: float
-    """Seconds since it was posted, by the clock of Redis."""
-    document: bytes
-
-
-class Met(Struct, frozen=True):
-    """The entries of all hosts, and the number of entries that were removed because they were none of this kind."""
-
-    entries: list[HostEntry]
-    dropped: int = 0
 
 
 class Board:

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.stores.base import StoreSettings
+from rpcaccel.stores.redis.board_entries import ForeignData
 from rpcaccel.stores.redis.redis_server import Server
-from rpcaccel.stores.redis.replies import ForeignData, as_bytes, as_integer, as_list
+from rpcaccel.stores.redis.replies import as_bytes, as_integer, as_list
 from rpcaccel.stores.redis.store import topology
 
 KEPT = 3600

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import structlog
 from redis.exceptions import InvalidResponse, ResponseError
 
 MAX_REPLY_ELEMENTS = 1 << 16
@@ -20,8 +19,6 @@ _MAX_LINE = 1 << 16
 """Bytes of a header, a status or an error."""
 _FOREIGN_KEY = ("WRONGTYPE", "value is not an integer", "increment or decrement would overflow", "hash value is not")
 """What the errors begin with that tell of a key which this program did not write."""
-
-log = structlog.get_logger("rpcaccel.redis")
 
 
 class ForeignReplyError(InvalidResponse):
@@ -96,31 +93,6 @@ class ReplyBounds:
         self._bytes += size
         if self._elements > MAX_REPLY_ELEMENTS or self._bytes > MAX_REPLY_BYTES:
             raise ReplyTooLargeError("more elements or bytes than are read")
-
-
-class ForeignData:
-    """What other programs left under the keys of this one: counted by place, and said once for each in the log."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-
-    def __repr__(self) -> str:
-        return f"<ForeignData {self._counts}>"
-
-    def note(self, place: str, count: int = 1) -> None:
-        """Count what was passed over at `place`."""
-        if count <= 0:
-            return
-        if place not in self._counts:
-            log.warning("what another program left in Redis is passed over", place=place)
-        self._counts[place] = self._counts.get(place, 0) + count
-
-    def notices(self) -> list[str]:
-        """A sentence for each place."""
-        return [
-            f"another program writes in Redis to {place}, which rpcaccel keeps for itself: passed over {count} times"
-            for place, count in self._counts.items()
-        ]
 
 
 def is_about_key(error: object) -> bool:

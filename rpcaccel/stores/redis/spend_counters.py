@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from rpcaccel.stores.redis.board_entries import ForeignData
 from rpcaccel.stores.redis.redis_server import Server, Topology
-from rpcaccel.stores.redis.replies import ForeignData
 
 LIFE = 60.0
 """Seconds after its last use at which a counter expires."""

@@ -4,8 +4,6 @@ tier on disk is no store that hosts share, and keeps to the same."""
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from math import inf
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 from rpcaccel import stores
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.stores.base import Store
-from tests.support.services import ROOT, RedisServer
+from tests.support.services import RedisServer
 from tests.support.stores.disk import in_folder
 from tests.support.stores.settings import Settings, Url, an_entry, every
 from tests.support.waiting import until
@@ -41,14 +39,6 @@ def test_an_address_of_no_store_is_refused_and_not_shown() -> None:
 
 def test_the_empty_address_is_the_store_that_holds_nothing() -> None:
     assert stores.load(Settings()).name == "memory"
-
-
-def test_a_proxy_without_a_second_tier_does_not_load_the_client_of_one() -> None:
-    program = (
-        "import sys; from rpcaccel.config.model import RedisSettings; from rpcaccel import stores; "
-        "stores.load(RedisSettings()); sys.exit('redis' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 
 @pytest.fixture(params=[*sorted(SERVED), DISK])

@@ -6,7 +6,7 @@ import json
 
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.stores.redis.board import HostEntry, Met
+from rpcaccel.stores.redis.board_entries import HostEntry, Met
 from tests.support.described_answers import problems
 from tests.support.sample_control import SampleControl
 from tests.support.sample_hosts import OTHERS, meet

@@ -9,7 +9,7 @@ import pytest
 from rpcaccel.config.model import RedisSettings
 from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.stats.host_report import HostReport, decoded
-from rpcaccel.stores.redis.board import HostEntry, Met, UnreachableError
+from rpcaccel.stores.redis.board_entries import HostEntry, Met, UnreachableError
 
 REDIS = RedisSettings.model_validate({"url": "redis://127.0.0.1:1"})
 

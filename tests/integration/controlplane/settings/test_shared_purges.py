@@ -22,7 +22,8 @@ from rpcaccel.controlplane.settings.shared_purges import (
     Purges,
 )
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
-from rpcaccel.stores.redis.board import KEPT, Board, UnreachableError
+from rpcaccel.stores.redis.board import KEPT, Board
+from rpcaccel.stores.redis.board_entries import UnreachableError
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
 

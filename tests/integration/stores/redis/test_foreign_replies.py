@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.nodes.quota import Brought
-from rpcaccel.stores.redis.board import Board, BoardCursor, UnreachableError
+from rpcaccel.stores.redis.board import Board
+from rpcaccel.stores.redis.board_entries import BoardCursor, UnreachableError
 from rpcaccel.stores.redis.quota_sums import QuotaSums
 from rpcaccel.stores.redis.store import RedisStore
 from tests.support.stores.any_redis import any_redis, resp

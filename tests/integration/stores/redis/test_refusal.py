@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rpcaccel.config.model import RedisSettings
-from rpcaccel.stores.redis.refusal import refusal
+from rpcaccel.stores.redis.connect import refusal
 from tests.support.services import RedisServer, free_port
 
 USER = "the user and password that Redis has"

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rpcaccel.controlplane.settings.heard_file import LARGEST, HeardFile, Kept, LostPlaceError
-from rpcaccel.stores.redis.board import BoardCursor
+from rpcaccel.stores.redis.board_entries import BoardCursor
 
 KEPT = Kept(BoardCursor(b"1732560000000-3", b"\xff0123"), 1.5e9)
 

@@ -17,7 +17,7 @@ from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, Ledger
 from rpcaccel.controlplane.settings.shared_purges import Purges
 from rpcaccel.controlplane.settings.sharing import Sharing
 from rpcaccel.controlplane.workers.operations import Reached
-from rpcaccel.stores.redis.board import BoardCursor, Heard, Posted, UnreachableError
+from rpcaccel.stores.redis.board_entries import BoardCursor, Heard, Posted, UnreachableError
 
 ME = Author("me", "page")
 

@@ -21,7 +21,7 @@ from rpcaccel.controlplane.stats.host_book import (
     usual_version,
 )
 from rpcaccel.controlplane.stats.host_report import HostReport, encoded
-from rpcaccel.stores.redis.board import HostEntry, Met
+from rpcaccel.stores.redis.board_entries import HostEntry, Met
 
 NETWORK = "harmony-s0"
 

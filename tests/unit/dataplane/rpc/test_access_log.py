@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +21,6 @@ from rpcaccel.dataplane.rpc.access_log import AccessLog, access_log
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import proxying
-from tests.support.services import ROOT
 
 KEY = client_limits.make(bytes(32))
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBlockByNumber", "params": [26, {}]}
@@ -41,11 +38,6 @@ def test_nobody_asked_for_lines() -> None:
     assert access_log(LogSettings()) is None
     assert access_log(LogSettings(access=True)) is not None
     assert access_log(LogSettings(slow=0.5)) is not None
-
-
-def test_a_worker_that_writes_no_lines_does_not_load_structlog() -> None:
-    program = "import sys, rpcaccel.dataplane.process; sys.exit('structlog' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 
 async def test_a_line_says_whose_call_it_was_and_where_the_answer_came_from(lines: Lines) -> None:
