@@ -24,7 +24,7 @@ from tests.support.services import ROOT
 from tests.support.stores.disk import LEAST, block, block_key, in_folder
 from tests.support.stores.disk_writer import AT_ONCE
 
-KILLS = int(os.environ.get("DISK_KILLS", "6"))
+KILLS = int(os.environ.get("DISK_KILLS", "4"))
 OPENS_WITHIN = 2.0
 LOST_AT_MOST = 1.0
 """Seconds before the kill of which answers may be lost."""

@@ -119,8 +119,7 @@ async def ail(node: SimNode, rng: Random) -> None:
         node.knobs.turn(rng.choice(ILLS))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("kind", ["harmony", "ethereum"])
+@pytest.mark.parametrize(("kind", "seed"), [("harmony", 1), ("ethereum", 2)])
 async def test_every_stream_is_that_of_the_chain_whatever_nodes_push(kind: str, seed: int, tmp_path: Path) -> None:
     rng = Random(seed)
     async with subscribed(kind, tmp_path) as (nodes, _, subscribers):

@@ -25,12 +25,9 @@ async def added(proxy: Running, node: SimNode) -> None:
     await proxy.changed({"networks": {"harmony-s0": {"nodes": {node.name: {"url": node.url}}}}})
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-async def test_a_node_gets_no_call_until_it_is_proved_and_no_call_about_state_that_it_lacks(
-    serve: Serve, workers: int
-) -> None:
+async def test_a_node_gets_no_call_until_it_is_proved_and_no_call_about_state_that_it_lacks(serve: Serve) -> None:
     async with running(harmony_chain(HEAD), 2, each=[{}, {"archive": False, "prune_depth": KEPT}]) as (old, new):
-        proxy = await serve([old], "--workers", str(workers), env=QUICK)
+        proxy = await serve([old], "--workers", "2", env=QUICK)
         new.knobs.turn({"method_work": {"eth_getBalance": "5s"}})  # the proof waits for this until its end is wanted
         await added(proxy, new)
         state = await proxy.node_in("proving", new.name)

@@ -82,7 +82,9 @@ def weights(control: SampleControl) -> dict[str, int]:
 # -- proofs ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_proof_is_a_table_in_the_node_s_row(page: Page) -> None:
+async def test_a_proof_is_a_table_in_the_node_s_row_which_says_what_was_not_found_out_and_what_differed(
+    page: Page,
+) -> None:
     proof = (await known(page, "a")).locator(".proof")
     for words in (
         "with 98 calls in 1.53\u202fs",
@@ -97,9 +99,7 @@ async def test_a_proof_is_a_table_in_the_node_s_row(page: Page) -> None:
     ):
         await expect(proof).to_contain_text(words)
     await expect(proof.locator(".isbad, .wrong")).to_have_count(0)
-
-
-async def test_what_a_proof_did_not_find_out_and_what_differed_is_said(page: Page) -> None:
+    await table(page, "Nodes").get_by_role("button", name="a", exact=True).click()
     proof = (await known(page, "b")).locator(".proof")
     for words in (
         "oldest statenone",
