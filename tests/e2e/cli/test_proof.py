@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-import pytest
-
 from rpcaccel.simnode.server.factories import harmony_chain, running
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.running import QUICK, Running, Serve, until
