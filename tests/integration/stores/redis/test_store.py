@@ -185,7 +185,8 @@ async def test_a_purge_reaches_what_waits_to_be_written(store: RedisStore, clien
     store.put(b"s0:code:1", an_entry(), 60.0)
     await store.purge(Selection(method="call"))
     await until(lambda: store.stats().queued == 0)
-    assert [key async for key in client.scan_iter(WIRE + b"*")] == [WIRE + b"s0:code:1"]
+    found = {key async for key in client.scan_iter(WIRE + b"*")}  # SCAN may tell a key twice while a table shrinks
+    assert found == {WIRE + b"s0:code:1"}
 
 
 async def test_a_full_queue_drops_and_counts(open_store: Opener, server: RedisServer) -> None:
