@@ -21,6 +21,7 @@ from rpcaccel.config.model import RedisSettings
 from rpcaccel.controlplane.stats.host_book import HostBook, HostsNow
 from rpcaccel.controlplane.stats.host_report import HostReport, encoded
 from rpcaccel.controlplane.stats.snapshot import Notice
+from rpcaccel.stores.redis import build_board
 from rpcaccel.stores.redis.board_entries import Met, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
@@ -36,13 +37,6 @@ class HostsPort(Protocol):
     async def leave(self, run: str) -> None: ...
 
 
-def _board(redis: RedisSettings) -> HostsPort:
-    # A host without Redis does not import its client, which takes 0.1 s.
-    from rpcaccel.stores.redis.board import Board  # noqa: PLC0415
-
-    return Board(redis)
-
-
 class HostExchange:
     """Tells other hosts about this one while the settings name a Redis, and knows what they tell."""
 
@@ -51,7 +45,7 @@ class HostExchange:
         report: Callable[[], HostReport],
         *,
         block_times: Callable[[], Mapping[str, float | None]] = dict,
-        board: Callable[[RedisSettings], HostsPort] = _board,
+        board: Callable[[RedisSettings], HostsPort] = build_board,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`report` tells what this host is like now; `block_times` the seconds that a block of each network takes."""
