@@ -33,7 +33,7 @@ def _recursion_as_in_the_program() -> None:
 
 
 PLAIN = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-"""structlog's own rendering, apart from ornate tracebacks, each of which takes a second of processor time."""
+"""structlog's own rendering, apart from ornate tracebacks, each of which takes 0.05 to 0.1 s of processor time."""
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +139,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Whatever is loaded by now stays: a test that collects garbage looks through its own objects only. Garbage is
-    collected as seldom as in the program; with Python's own 700 that is a seventh of the time of all tests."""
+    collected as seldom as in the program; with Python's own 700 that took a fifth of the time of these processes."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000)

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
 SHARED = ["--process-per-site", "--renderer-process-limit=1", "--in-process-gpu"]
-"""Pages share one process, whose start would be a fifth of the processor time of each page."""
+"""Pages share one renderer, and none draws in a process apart: a fifth less processor time for each page."""
 
 PATIENCE = 60_000
 """Milliseconds that a page may take to show what is expected; what is there already is found at once."""

@@ -27,7 +27,7 @@ def test_what_is_imported_is_not_walked_by_collections_while_calls_wait() -> Non
     async def frozen() -> int:
         return gc.get_freeze_count()
 
-    gc.unfreeze()
+    gc.unfreeze()  # tests set aside what is loaded as well
     assert event_loop.run(frozen()) > 10_000
 
 

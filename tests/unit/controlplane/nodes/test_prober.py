@@ -54,7 +54,10 @@ class Node:
             return Failure(FailureKind.UNAUTHORIZED, "the node does not let us in: HTTP 401")
         if self.down:
             return Failure(FailureKind.CONNECT, f"no connection within {timeout:g} s")
-        result = self._result(method, json.loads(params))
+        try:
+            result = self._result(method, json.loads(params))
+        except KeyError:
+            return Answer(error=b'{"code":-32601,"message":"the method does not exist"}', elapsed=0.25)
         return Answer(result=msgspec.json.encode(result), elapsed=0.25)
 
     def _result(self, method: str, params: list[Any]) -> object:
