@@ -12,7 +12,8 @@ Routes send methods to tagged nodes only: logs to the archive node, sends to a r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase, translate
 from typing import Literal
@@ -299,6 +300,12 @@ class RuleTable:
         denied = next((one for form, one in self._denied if form.match(rule.method)), None)
         return rule if denied is None else replace(rule, deny=True, rewrites=rule.rewrites or denied.rewrites)
 
+    def changed(self, change: Callable[[Rule], Rule]) -> RuleTable:
+        """A table of `change(rule)` for each rule, which denies the same methods."""
+        made = copy(self)
+        made._rules = {rule.method: change(rule) for rule in self}
+        return made
+
     def get(self, method: str) -> Rule:
         """The rule of `method`; without one, UNKNOWN or its denied variant if a pattern denies the method."""
         return self._rules.get(method) or next((rule for form, rule in self._denied if form.match(method)), UNKNOWN)
@@ -338,16 +345,14 @@ class Override(Struct, frozen=True, kw_only=True):
 
 def overridden(rules: RuleTable, overrides: Sequence[Override]) -> RuleTable:
     """Apply overrides to rules: a full name comes before every pattern, and patterns apply in the order written."""
-    if not overrides:
-        return rules
     exact = {override.pattern: override for override in overrides}
-    made = {}
-    for rule in rules:
-        override = exact.get(rule.method) or next(
-            (one for one in overrides if fnmatchcase(rule.method, one.pattern)), None
-        )
-        made[rule.method] = rule if override is None else apply(rule, override)
-    return RuleTable(made, rules.denied)
+
+    def change(rule: Rule) -> Rule:
+        matching = (one for one in overrides if fnmatchcase(rule.method, one.pattern))
+        override = exact.get(rule.method) or next(matching, None)
+        return apply(rule, override) if override else rule
+
+    return rules.changed(change)
 
 
 def apply(rule: Rule, override: Override) -> Rule:
@@ -397,7 +402,7 @@ class Routes:
 
     def of(self, method: str) -> TagRoute | None:
         """The route of a method; None when no route names it."""
-        return next((route for route in self._routes if _fits(route, method)), None)
+        return next((one for one in self._routes if any(fnmatchcase(method, name) for name in one.methods)), None)
 
     def tag_of(self, method: str) -> str:
         """The tag that a node needs to be asked; empty when no tag is needed."""
@@ -405,23 +410,19 @@ class Routes:
             return ""
         tag = self._tags.get(method)
         if tag is None:
-            route = self.of(method)
-            tag = "" if route is None else route.tag
+            tag = route.tag if (route := self.of(method)) else ""
             if len(self._tags) >= _MOST_REMEMBERED:  # bounded, because clients can invent names
                 self._tags.clear()
             self._tags[method] = tag
         return tag
 
 
-def _fits(route: TagRoute, method: str) -> bool:
-    return any(fnmatchcase(method, pattern) for pattern in route.methods)
-
-
 def routed(rules: RuleTable, routes: Routes) -> RuleTable:
     """The rules with the agreement that the routes of their methods ask for; a rule of the settings comes first."""
-    made = {}
-    for rule in rules:
+
+    def change(rule: Rule) -> Rule:
         route = routes.of(rule.method)
         wanted = route.agree if route is not None and rule.agree == 1 and rule.agreeable else 0
-        made[rule.method] = replace(rule, agree=wanted) if wanted else rule
-    return RuleTable(made, rules.denied)
+        return replace(rule, agree=wanted) if wanted else rule
+
+    return rules.changed(change)
