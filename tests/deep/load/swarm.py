@@ -84,14 +84,6 @@ class Lab:
         with self.swarm(names, *USUAL, *arguments, host=host, env=env) as process:
             return process.wait(LONGEST), process.output
 
-    def run_all(
-        self, names: Sequence[str], *arguments: str, env: Mapping[str, str] | None = None
-    ) -> dict[str, tuple[int, str]]:
-        """Several, each in a process of its own, at once: most of their time goes into starting."""
-        with ExitStack() as started:
-            swarms = {name: started.enter_context(self.swarm(name, *USUAL, *arguments, env=env)) for name in names}
-            return {name: (process.wait(LONGEST), process.output) for name, process in swarms.items()}
-
     def requests(self) -> int:
         """HTTP requests that the proxy has counted so far."""
         with build_opener(ProxyHandler({})).open(f"{self.admin}/metrics", timeout=10.0) as reply:

@@ -82,6 +82,7 @@ class FakeSink:
         """`queue`: bytes that the client may leave unread."""
         self.queue = queue
         self.sent: list[bytes] = []
+        self._results: list[Any] = []
         self.closed: list[tuple[int, str]] = []
         self.unread = 0
         self.stalls_in = 0
@@ -103,4 +104,5 @@ class FakeSink:
     @property
     def results(self) -> list[Any]:
         """The results in the notifications that were sent."""
-        return [json.loads(text)["params"]["result"] for text in self.sent]
+        self._results += [json.loads(text)["params"]["result"] for text in self.sent[len(self._results) :]]
+        return self._results

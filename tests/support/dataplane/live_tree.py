@@ -75,7 +75,8 @@ class Tree:
 
     def between(self, low: str, tip: str) -> list[TreeBlock]:
         """The blocks above `low` up to `tip`, lowest first."""
-        return [block for block in self.path(tip) if block.number > self.blocks[low].number]
+        path = self.path(tip)
+        return list(path[bisect_right(path, self.blocks[low].number, key=attrgetter("number")) :])
 
 
 @dataclass

@@ -108,6 +108,8 @@ class LiveClient:
     came_at: float
     vain_at: int
     """How many calls had been in vain when it came."""
+    judged: int = 0
+    """How many of its notifications have been judged."""
 
     @property
     def results(self) -> list[Any]:

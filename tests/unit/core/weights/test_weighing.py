@@ -113,10 +113,10 @@ def best_by_search(machines: Sequence[Machine], refusal: float) -> float:
         return Simulation(machines, weights, RATE, CALLS, refusal).mean
 
     ids = [machine.id for machine in machines]
-    points = [(a, b, 1000 - a - b) for a in range(0, 1001, 100) for b in range(0, 1001 - a, 100)]
+    points = [(a, b, 1000 - a - b) for a in range(0, 1001, 200) for b in range(0, 1001 - a, 200)]
     means = {point: mean_with(machines, {id: max(1, w) for id, w in zip(ids, point, strict=True)}) for point in points}
     best = min(means, key=means.__getitem__)
-    for step in (50, 25, 12):
+    for step in (100, 50, 25, 12):
         a, b, c = best
         for point in [(a + i, b + j, c - i - j) for i in (-step, 0, step) for j in (-step, 0, step)]:
             if min(point) >= 0 and point not in means:
