@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
@@ -41,18 +41,20 @@ async def stored(proxy: Running, entries: int) -> None:
     await until(f"{entries} entries in Redis", holds)
 
 
-async def test_memory_alone_serves_hits_and_stays_within_its_bytes(serve: Serve) -> None:
-    async with harmony_nodes(1, head=2000) as nodes:
-        proxy = await serve(nodes, "--memory", "100KB")
-        assert sources(await proxy.load(about(range(1, 51)))) == {"miss": 50}
-        assert sources(await proxy.load(about(range(1, 51)))) == {"memory": 50}
-        await proxy.load(about(range(51, 1001)))
-        told = await proxy.metrics()
-        limit = told.sum("rpcaccel_tier_limit_bytes", tier="memory")
-        assert limit == 90_000 + LEAST  # so small a cache has a tenth less, and what remembering calls takes at least
-        assert 50_000 < told.sum("rpcaccel_tier_bytes", tier="memory") <= limit
-        assert told.sum("rpcaccel_tier_removed_total", tier="memory", reason="evicted") > 100
-        assert not any(sample.labels.get("tier") == "redis" for sample in told.samples)
+async def test_memory_alone_serves_hits_and_stays_within_its_bytes(fleet: Fleet) -> None:
+    proxy = fleet.proxy
+    await proxy.changed({"memory": {"size": "100KB"}})
+    assert sources(await proxy.load(about(range(1, 51)))) == {"miss": 50}
+    assert sources(await proxy.load(about(range(1, 51)))) == {"memory": 50}
+    evicted = {"tier": "memory", "reason": "evicted"}
+    before = (await proxy.metrics()).sum("rpcaccel_tier_removed_total", **evicted)
+    await proxy.load(about(range(51, 1001)))
+    told = await proxy.metrics()
+    limit = told.sum("rpcaccel_tier_limit_bytes", tier="memory")
+    assert limit == 90_000 + LEAST  # so small a cache has a tenth less, and what remembering calls takes at least
+    assert 50_000 < told.sum("rpcaccel_tier_bytes", tier="memory") <= limit
+    assert told.sum("rpcaccel_tier_removed_total", **evicted) > before + 100
+    assert not any(sample.labels.get("tier") == "redis" for sample in told.samples)
 
 
 @pytest.mark.smoke
@@ -115,11 +117,11 @@ async def test_a_redis_killed_under_load_costs_no_call_and_comes_back(on_redis: 
     assert sources(await proxy.load(about(range(1001, 1601)))) == {"memory": 600}
 
     def said() -> list[str]:
-        return re.findall("redis is (not reached|reached again)", proxy.program.output[before:])
+        return re.findall(r"redis is (not reached[^;]*|reached again)", proxy.program.output[before:])
 
     async def noticed() -> bool:  # page and log look once a second: a loss that ends sooner is in neither
         shown = "redis" in str((await proxy.api("overview"))["attention"])
-        return not await up(proxy) and shown and said()[-1:] == ["not reached"]
+        return not await up(proxy) and shown and "".join(said()[-1:]).startswith("not reached")
 
     await until("Redis known to be gone", noticed)
     await asyncio.to_thread(redis.restart)
@@ -134,8 +136,8 @@ async def test_a_redis_killed_under_load_costs_no_call_and_comes_back(on_redis: 
         return said()[-1:] == ["reached again"]
 
     await until("the log says so", told)
-    # Once for each loss: on a busy machine it may be lost, and found, several times.
-    assert [word for word, following in pairwise(said()) if word == following] == []
+    # Once for each loss and each reason: on a busy machine it may be lost, and found, several times.
+    assert [line for line, following in pairwise(said()) if line == following] == []
     assert "has no maxmemory" in proxy.program.output
     assert all("result" in reply.json for reply in replies)
 
@@ -154,13 +156,3 @@ async def test_a_redis_that_hangs_costs_no_call(on_redis: tuple[Running, RedisSe
     finally:
         redis.thaw()
     print(f"40 calls beside a hanging Redis in {loop.time() - since:.2f} s, the slowest in {slowest * 1000:.0f} ms")
-
-
-async def test_it_starts_while_redis_is_not_there(serve: Serve, free_port: Callable[[], int]) -> None:
-    async with harmony_nodes(1) as nodes:
-        proxy = await serve(nodes, "--redis", f"redis://:hunter2@127.0.0.1:{free_port()}/0")
-        assert sources(await proxy.load(about(range(1, 21)))) == {"miss": 20}
-        assert sources(await proxy.load(about(range(1, 21)))) == {"memory": 20}
-        assert await proxy.end() == 0
-        assert "Traceback" not in proxy.program.output
-        assert "hunter2" not in proxy.program.output
