@@ -45,13 +45,9 @@ class Visitor:
         width: int = 1440,
         color_scheme: Literal["light", "dark"] = "light",
         reduced_motion: Literal["reduce"] | None = None,
-        timezone_id: str | None = None,
     ) -> Page:
-        """A new page at `http://ADDRESS/#/VIEW`, `width` pixels wide; with a time zone it has cookies of its own."""
-        if timezone_id:
-            page = await self._browser.new_page(timezone_id=timezone_id)
-        else:
-            page = await self._browser.contexts[0].new_page()
+        """A new page at `http://ADDRESS/#/VIEW`, `width` pixels wide."""
+        page = await self._browser.contexts[0].new_page()
         self._pages.append(page)
         page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: self.said.append(message.text))
@@ -80,6 +76,12 @@ class Visitor:
     def unexpected(self, words: Sequence[str] = ()) -> list[str]:
         """What was said and nobody expected."""
         return [text for text in self.said if not any(re.search(word, text) for word in (*self.expected, *words))]
+
+
+async def resize(page: Page, width: int, height: int = 1000) -> None:
+    """Make the window of a page that large, and wait until the page was laid out and drawn anew."""
+    await page.set_viewport_size({"width": width, "height": height})
+    await page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
 
 @asynccontextmanager

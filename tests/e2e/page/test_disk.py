@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
+from tests.e2e.page.test_axe import looked_at
 from tests.support.browser import Visitor
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
@@ -36,74 +37,46 @@ async def tier(page: Page, name: str) -> dict[str, str]:
     return {title: text.replace("\u202f", " ") for title, text in cells}
 
 
-async def test_the_disk_stands_between_memory_and_redis_with_the_times_of_its_reads(
-    visitor: Visitor, admin: Admin
+async def test_the_disk_stands_between_memory_and_redis_and_holds_nothing_or_tells_no_figure_or_says_why_it_is_not_well(
+    visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
     page = await visitor.open(admin.address, "cache", width=1366)
-    disk = await tier(page, "disk")
+    told = await tier(page, "disk")
     names = await page.get_by_role("region", name="Cache tiers").locator("tr.row td:first-child").all_inner_texts()
     assert names == ["memory", "disk", "Redis"]
-    assert (disk["State"], disk["Held"], disk["Limit"], disk["Filled"]) == (
-        "●in use",
-        "31.4 GB",
-        "50.0 GB",
-        "62.8 %",
-    )
-    assert (disk["Stored"], disk["Evicted"], disk["Expired"], disk["Purged"]) == ("8.73M", "319k", "–", "812")
-    p50, p99 = disk["Read p50 / p99"].split(" / ")
+    assert [told[name] for name in ("State", "Held", "Limit", "Filled")] == ["●in use", "31.4 GB", "50.0 GB", "62.8 %"]
+    assert [told[name] for name in ("Stored", "Evicted", "Expired", "Purged")] == ["8.73M", "319k", "–", "812"]
+    p50, p99 = told["Read p50 / p99"].split(" / ")
     assert p50.endswith("µs")
     assert p99.endswith(("µs", "ms"))
     assert "/" in (await tier(page, "Redis"))["Read p50 / p99"]
     assert (await tier(page, "memory"))["Read p50 / p99"] == "–"
 
-
-@pytest.mark.parametrize(
-    ("up", "fault", "words", "level"),
-    [
+    disk = view.tally.tier("disk", shared=True)
+    row = page.get_by_role("region", name="Cache tiers").locator("tr.row", has_text="disk")
+    disk.errors, disk.timeouts, disk.dropped = 1, 41, 7
+    for up, fault, words, level in (
         (False, "no space left on the disk", "set aside", "bad"),
         (True, "its file was damaged and begun anew", "in use, with trouble", "warn"),
-    ],
-)
-async def test_a_disk_that_is_not_well_says_why(
-    visitor: Visitor, admin: Admin, view: SampleView, up: bool, fault: str, words: str, level: str
-) -> None:
-    disk = view.tally.tier("disk", shared=True)
-    disk.up, disk.fault = up, fault
-    disk.errors, disk.timeouts, disk.dropped = 1, 41, 7
-    page = await visitor.open(admin.address, "cache")
-    row = page.get_by_role("region", name="Cache tiers").locator("tr.row", has_text="disk")
-    await expect(row).to_contain_text(fault)
-    await expect(row.locator(f".state.{level}")).to_contain_text(words)
-    await expect(row.locator("td").last).to_have_text("49")
-    await expect(row.get_by_title("1 error, 41 too late, 7 writes given up")).to_be_visible()
-    await page.goto(f"http://{admin.address}/#/overview")
-    await page.get_by_role("link", name=fault).click()
-    await expect(page).to_have_url(f"http://{admin.address}/#/cache")
+    ):
+        disk.up, disk.fault = up, fault
+        await page.evaluate("location.hash = '#/cache'")
+        await expect(row).to_contain_text(fault)
+        await expect(row.locator(f".state.{level}")).to_contain_text(words)
+        await expect(row.locator("td").last).to_have_text("49")
+        await expect(row.get_by_title("1 error, 41 too late, 7 writes given up")).to_be_visible()
+        await page.evaluate("location.hash = '#/overview'")
+        await page.get_by_role("link", name=fault).click()
+        await expect(page).to_have_url(f"http://{admin.address}/#/cache")
 
-
-async def test_a_disk_that_holds_nothing_yet_holds_0_and_one_that_could_not_be_opened_tells_no_figure(
-    visitor: Visitor, admin: Admin, view: SampleView
-) -> None:
-    disk = view.tally.tier("disk", shared=True)
-    disk.entries = disk.bytes = 0
-    page = await visitor.open(admin.address, "cache")
+    disk.fault, disk.entries, disk.bytes = "", 0, 0
+    await expect(row.locator("td[data-title=Entries]")).to_have_text("0")
     told = await tier(page, "disk")
-    assert (told["Entries"], told["Held"], told["Filled"]) == ("0", "0 B", "0 %")
+    assert (told["Held"], told["Filled"]) == ("0 B", "0 %")
     disk.up, disk.limit = False, 0
-    row = page.get_by_role("region", name="Cache tiers").locator("tr.row", has_text="disk")
     await expect(row).to_contain_text("set aside")
     told = await tier(page, "disk")
     assert (told["Entries"], told["Held"], told["Limit"], told["Filled"]) == ("–", "–", "–", "–")
-
-
-async def test_the_room_on_the_disk_is_set_beside_the_memory(
-    visitor: Visitor, admin: Admin, control: SampleControl
-) -> None:
-    page = await visitor.open(admin.address, "cache")
-    await page.locator(".setting", has_text="Room on the disk").locator("input").fill("20GB")
-    await page.get_by_role("button", name="Apply").click()
-    await expect(page.locator(".bar")).to_contain_text("1 of 1 worker has it")
-    assert control.ledger.settings.disk.size == 20_000_000_000
 
 
 @pytest.mark.parametrize(
@@ -133,7 +106,9 @@ async def test_methods_tell_the_hit_ratio_of_each_tier_that_there_is(
 COUNTED = {"memory": 1, "disk": 2, "store": 3, "complete": True, "dry_run": True, "workers": 1}
 
 
-async def test_a_purge_counts_what_each_tier_has(visitor: Visitor, admin: Admin) -> None:
+async def test_a_purge_counts_what_each_tier_has_and_the_room_on_the_disk_is_set_beside_the_memory(
+    visitor: Visitor, admin: Admin, control: SampleControl
+) -> None:
     page = await visitor.open(admin.address, "cache")
     counted = dict(COUNTED)
     await page.route("**/api/v1/purge", lambda route: route.fulfill(json=counted))
@@ -148,6 +123,11 @@ async def test_a_purge_counts_what_each_tier_has(visitor: Visitor, admin: Admin)
     await expect(page.locator("dialog")).to_contain_text(
         "in Redis; a worker, the disk or Redis did not answer for all of its own."
     )
+    await page.locator("dialog").get_by_role("button", name="Cancel").click()
+    await page.locator(".setting", has_text="Room on the disk").locator("input").fill("20GB")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator(".bar")).to_contain_text("1 of 1 worker has it")
+    assert control.ledger.settings.disk.size == 20_000_000_000
 
 
 EXPLAINED = {
@@ -160,30 +140,29 @@ EXPLAINED = {
 }  # fmt: skip
 
 
-async def test_an_explanation_says_which_keys_may_be_on_disk_and_what_is_there(visitor: Visitor, admin: Admin) -> None:
+async def test_an_explanation_says_which_keys_may_be_on_disk_and_a_call_that_was_run_how_long_the_disk_took(
+    visitor: Visitor, admin: Admin
+) -> None:
+    headers = {"server-timing": "disk;dur=0.4, total;dur=0.5", "x-rpcaccel-cache": "disk"}
+    ran = {"status": 200, "headers": headers, "seconds": 0.0005, "size": 700, "body": "{}"}
     page = await visitor.open(admin.address, "explain")
     await page.route("**/api/v1/explain", lambda route: route.fulfill(json=EXPLAINED))
+    await page.route("**/api/v1/run", lambda route: route.fulfill(json=ran))
     await page.get_by_role("button", name="Explain", exact=True).click()
     await expect(page.locator("main")).to_contain_text("final-key also on disk and in Redis")
     await expect(page.locator("main")).to_contain_text("head-key also in Redis")
     await expect(page.locator("main")).to_contain_text("disk: 700\u202fB, 4.0\u202fs old")
-
-
-async def test_a_call_that_was_run_shows_how_long_the_disk_took(visitor: Visitor, admin: Admin) -> None:
-    headers = {"server-timing": "disk;dur=0.4, total;dur=0.5", "x-rpcaccel-cache": "disk"}
-    ran = {"status": 200, "headers": headers, "seconds": 0.0005, "size": 700, "body": "{}"}
-    page = await visitor.open(admin.address, "explain")
-    await page.route("**/api/v1/run", lambda route: route.fulfill(json=ran))
     await page.get_by_role("button", name="Run it").click()
     await expect(page.locator("main")).to_contain_text("HTTP 200 · from disk")
     await expect(page.locator(".waterfall tr")).to_have_text("reading from the disk400\u202fµs")
 
 
-@pytest.mark.parametrize(("look", "width"), [("light", 1366), ("dark", 1366), ("light", 390)])
-async def test_the_views_with_a_disk_fit_their_window(visitor: Visitor, admin: Admin, look: str, width: int) -> None:
-    page = await visitor.open(admin.address, width=width, color_scheme=look)
+async def test_the_views_with_a_disk_fit_their_window(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
     for shown in ("cache", "methods", "overview"):
-        await page.goto(f"http://{admin.address}/#/{shown}")
+        await page.evaluate(f"location.hash = '#/{shown}'")
         await expect(page.locator(f".rail a[data-view={shown}]")).to_have_attribute("aria-current", "page")
         await expect(page.locator("tr.row").first).to_be_visible()
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width, shown
+        for look, width in (("light", 1366), ("dark", 1366), ("light", 390)):
+            await looked_at(page, look, width)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width, (shown, look, width)

@@ -14,7 +14,7 @@ from playwright.async_api import Locator, Page, expect
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.core import client_limits
 from rpcaccel.core.stats.error_log import ErrorNews, UnknownMethod
-from tests.support.browser import Visitor
+from tests.support.browser import Visitor, resize
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet
 from tests.support.sample_control import SampleControl
@@ -34,7 +34,9 @@ def groups(page: Page) -> Locator:
     return page.get_by_role("region", name="Errors that clients got").locator("tr.row")
 
 
-async def test_errors_are_told_apart_by_whose_doing_they_are(page: Page, control: SampleControl) -> None:
+async def test_errors_are_told_apart_by_whose_doing_they_are_and_a_group_opens_to_whose_call_it_was(
+    page: Page, control: SampleControl
+) -> None:
     many = seen_of(LIMITED._replace(method="hmyv2_getLogs"), 900, nodes={}, samples=[])
     await expect(groups(page)).to_have_count(3)
     control.errors.take(ErrorNews((many,)), asyncio.get_running_loop().time())
@@ -47,6 +49,15 @@ async def test_errors_are_told_apart_by_whose_doing_they_are(page: Page, control
     await page.get_by_role("button", name="failed", exact=True).click()
     await expect(groups(page)).to_have_count(1)
     await expect(groups(page)).to_contain_text("no answer within # s")
+
+    await groups(page).get_by_role("button", name=TIMEOUT.method).click()
+    sample = page.locator(".samples > li")
+    await expect(sample).to_contain_text("client shop (10.0.0.9)")
+    await expect(sample).to_contain_text("request abc-1")
+    await expect(sample.locator(".params")).to_have_text('[26,{"a":1}]')
+    await expect(sample.locator(".attempts tbody tr")).to_contain_text("no answer within 10 s")
+    await groups(page).get_by_role("button", name=TIMEOUT.method).click()
+
     await page.get_by_role("button", name="refused", exact=True).click()
     await expect(groups(page).first).to_contain_text("too many calls")
     await page.get_by_role("button", name="all", exact=True).click()
@@ -57,7 +68,32 @@ async def test_errors_are_told_apart_by_whose_doing_they_are(page: Page, control
     await expect(groups(page).locator("visible=true")).to_have_count(1)
 
 
-async def test_connections_that_nobody_read_are_told_apart_from_refusals(
+async def test_what_a_client_sent_is_text_and_nothing_else_and_long_names_push_no_column_out_of_sight(
+    page: Page, control: SampleControl
+) -> None:
+    evil = '<img src=x onerror="document.title=1">'
+    key = TIMEOUT._replace(method=evil, text=evil)
+    sample = sample_of(params=evil, message=evil, request=evil)
+    control.errors.take(ErrorNews((seen_of(key, 99, samples=[sample]),)), asyncio.get_running_loop().time())
+    await groups(page).get_by_role("button", name="<img").click()
+    await expect(page.locator(".samples .params")).to_have_text(evil)
+    assert await page.locator("main img").count() == 0
+    await groups(page).get_by_role("button", name="<img").click()
+
+    key = TIMEOUT._replace(method="x" * 64)
+    control.errors.take(ErrorNews((seen_of(key, 98, nodes={"n" * 64: 98}),)), asyncio.get_running_loop().time())
+    await resize(page, 1366)
+    row = groups(page).filter(has_text="x" * 64)
+    await expect(row.locator(".method")).to_have_attribute("title", "x" * 64)
+    for cell in ("n" * 64, "shop"):
+        await expect(row.get_by_title(cell)).to_be_in_viewport(ratio=1)
+    await resize(page, 390, 844)
+    await row.scroll_into_view_if_needed()
+    for words in ("no answer within # s", "-32000", "98"):
+        await expect(row.get_by_text(words).last).to_be_in_viewport(ratio=1)
+
+
+async def test_errors_are_drawn_over_time_by_code_and_connections_nobody_read_are_told_apart_from_refusals(
     visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
     view.tally.refused("slow-subscriber")
@@ -73,41 +109,6 @@ async def test_connections_that_nobody_read_are_told_apart_from_refusals(
     await expect(refused).to_contain_text("no JSON-RPC call")
     await expect(refused).not_to_contain_text("did not read")
 
-
-async def test_a_group_opens_to_whose_call_it_was_and_what_the_node_said(page: Page) -> None:
-    await groups(page).get_by_role("button", name=TIMEOUT.method).click()
-    sample = page.locator(".samples > li")
-    await expect(sample).to_contain_text("client shop (10.0.0.9)")
-    await expect(sample).to_contain_text("request abc-1")
-    await expect(sample.locator(".params")).to_have_text('[26,{"a":1}]')
-    await expect(sample.locator(".attempts tbody tr")).to_contain_text("no answer within 10 s")
-
-
-async def test_what_a_client_sent_is_text_and_nothing_else(page: Page, control: SampleControl) -> None:
-    evil = '<img src=x onerror="document.title=1">'
-    key = TIMEOUT._replace(method=evil, text=evil)
-    sample = sample_of(params=evil, message=evil, request=evil)
-    control.errors.take(ErrorNews((seen_of(key, 99, samples=[sample]),)), asyncio.get_running_loop().time())
-    await groups(page).get_by_role("button", name="<img").click()
-    await expect(page.locator(".samples .params")).to_have_text(evil)
-    assert await page.locator("main img").count() == 0
-
-
-async def test_long_names_push_no_column_out_of_sight(visitor: Visitor, admin: Admin, control: SampleControl) -> None:
-    key = TIMEOUT._replace(method="x" * 64)
-    control.errors.take(ErrorNews((seen_of(key, 99, nodes={"n" * 64: 99}),)), asyncio.get_running_loop().time())
-    page = await visitor.open(admin.address, "errors", width=1366)
-    row = groups(page).first
-    await expect(row.locator(".method")).to_have_attribute("title", "x" * 64)
-    for cell in ("n" * 64, "shop"):
-        await expect(row.get_by_title(cell)).to_be_in_viewport(ratio=1)
-    await page.set_viewport_size({"width": 390, "height": 844})
-    await row.scroll_into_view_if_needed()
-    for words in ("no answer within # s", "-32000", "99"):
-        await expect(row.get_by_text(words).last).to_be_in_viewport(ratio=1)
-
-
-async def test_errors_are_drawn_over_time_by_code(page: Page) -> None:
     chart = page.locator(".error-chart")
     await expect(chart.locator(".key")).to_have_count(3)
     await expect(chart.get_by_role("img")).to_have_attribute("aria-label", "Errors over time: 40 of code -32000, "
@@ -121,9 +122,14 @@ async def test_errors_are_drawn_over_time_by_code(page: Page) -> None:
     assert await colour.get_attribute("class") == before == "swatch ink-s3", "a code keeps its colour"
 
 
-async def test_a_method_without_a_rule_is_refused_by_its_very_name(page: Page, control: SampleControl) -> None:
+async def test_a_method_without_a_rule_is_refused_by_name_and_one_with_errors_leads_to_their_samples(
+    visitor: Visitor, admin: Admin, control: SampleControl
+) -> None:
     odd = UnknownMethod(INVENTED.network, "odd *name", 3, 3, 1.0)
     control.errors.take(ErrorNews((), (odd,)), 0.0)
+    key = TIMEOUT._replace(method="hmyv2_call")
+    control.errors.take(ErrorNews((seen_of(key, 5),)), asyncio.get_running_loop().time())
+    page = await visitor.open(admin.address, "errors")
     rows = page.get_by_role("region", name="Methods no rule names").locator("tr.row")
     await expect(rows.filter(has_text="odd *name")).to_contain_text("no name that a rule can have")
     await page.get_by_role("button", name="Refuse it: hmyv2_nope").click()
@@ -132,13 +138,6 @@ async def test_a_method_without_a_rule_is_refused_by_its_very_name(page: Page, c
     assert control.ledger.settings.http.deny == ("hmyv2_nope",)
     await expect(rows.filter(has_text="hmyv2_nope")).to_contain_text("refused")
 
-
-async def test_a_method_shows_its_errors_and_leads_to_their_samples(
-    visitor: Visitor, admin: Admin, control: SampleControl
-) -> None:
-    key = TIMEOUT._replace(method="hmyv2_call")
-    control.errors.take(ErrorNews((seen_of(key, 5),)), asyncio.get_running_loop().time())
-    page = await visitor.open(admin.address, "errors")
     await page.get_by_role("button", name="refused", exact=True).click()
     await page.get_by_label("node", exact=True).select_option("a")
     await page.get_by_label("Filter errors by name").fill("nope")

@@ -14,7 +14,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
-from tests.support.browser import Visitor
+from tests.support.browser import Visitor, resize
 from tests.support.fixtures import shared
 from tests.support.sample_control import NODES, SampleControl
 from tests.support.sample_view import NETWORK, SampleView
@@ -89,7 +89,7 @@ async def test_readings_and_charts_are_above_the_fold_of_a_small_screen(
     for _ in range(20):
         passed(admin, view, failed=3, by_clients=1)
     page = await visitor.open(admin.address, width=1366)
-    await page.set_viewport_size({"width": 1366, "height": 768})
+    await resize(page, 1366, 768)
     for label in ("Calls", "Hit ratio", "Latency", "Errors"):
         await expect(chart(page, label).locator("canvas")).to_be_visible()
     boxes = [await one.bounding_box() for one in await page.locator(".first .reading, .first .chart").all()]
@@ -152,26 +152,30 @@ async def test_nodes_of_one_name_are_told_apart_by_their_network(
     await expect(page.locator("main")).not_to_contain_text("busiest")
 
 
-async def test_the_range_is_one_for_all_charts_and_is_kept_while_the_page_is(visitor: Visitor, admin: Admin) -> None:
+async def test_the_range_is_one_for_all_charts_and_is_kept_but_a_network_that_is_gone_is_not_looked_at_any_more(
+    visitor: Visitor, admin: Admin
+) -> None:
+    visitor.expected = ["404"]
     page = await visitor.open(admin.address)
     async with page.expect_response(re.compile(r"/history\?range=7d")):
         await page.get_by_role("button", name="7 days", exact=True).click()
     await page.reload()
     await expect(page.get_by_role("button", name="7 days", exact=True)).to_have_attribute("aria-pressed", "true")
-
-
-async def test_a_network_that_is_gone_is_not_looked_at_any_more(visitor: Visitor, admin: Admin) -> None:
-    visitor.expected = ["404"]
-    page = await visitor.open(admin.address)
     kept = '{"range": "1h", "network": "gone"}'
     await page.evaluate("(kept) => sessionStorage.setItem('rpcaccel.span', kept)", kept)
     await page.reload()
+    await expect(page.get_by_role("button", name="1 h", exact=True)).to_have_attribute("aria-pressed", "true")
     await expect(page.get_by_role("button", name="all", exact=True)).to_have_attribute("aria-pressed", "true")
     await expect(page.locator("section", has_text="What the cache saved").locator("tr.row")).to_have_count(4)
 
 
-async def test_a_network_by_itself_holds_for_readings_charts_and_tables(visitor: Visitor, admin: Admin) -> None:
+async def test_what_the_cache_saved_is_told_in_money_and_a_network_by_itself_holds_for_readings_charts_and_tables(
+    visitor: Visitor, admin: Admin
+) -> None:
     page = await visitor.open(admin.address)
+    saved = page.locator("section", has=page.get_by_role("heading", name="What the cache saved"))
+    await expect(saved.locator("tr.row")).to_have_count(4)
+    await expect(saved.locator("tr.row").nth(3)).to_contain_text(re.compile(r"\d · <?0\.\d+.USD"))
     figure = page.locator(".reading").first.locator(".figure")
     rows = page.locator("table[aria-label=Methods] tr.row, .scroll:has(table) tr.row")
     await expect(figure).not_to_have_text("2.00/s")
@@ -191,22 +195,31 @@ async def test_a_network_by_itself_holds_for_readings_charts_and_tables(visitor:
     await expect(rows.filter(has_text="hmyv2_getBlockSigners")).to_have_count(1)
 
 
-@pytest.mark.parametrize(("failed", "by_clients", "level"), [(40, 8, "isbad"), (2, 0, "iswarn"), (0, 40, None)])
-async def test_the_headline_of_errors_is_coloured_by_what_the_service_failed_at(
-    visitor: Visitor, admin: Admin, view: SampleView, failed: int, by_clients: int, level: str | None
+async def test_the_headline_of_errors_is_coloured_by_what_the_service_failed_at_and_few_failures_are_no_alarm(
+    visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
+    """Mistakes of callers colour nothing, a few failures warn, and many are bad."""
     for _ in range(11):
-        passed(admin, view, failed=failed, by_clients=by_clients)
+        passed(admin, view, by_clients=40)
     page = await visitor.open(admin.address)
     reading = page.locator(".reading", has=page.get_by_role("heading", name="Errors"))
-    await expect(reading.locator(".under")).to_have_text(
-        re.compile(r"^(\d+|\d\.\d+k) of (\d+|\d\.\d+k) failed in \d+\Ws · (\d+|\d\.\d+k) by callers · \d+ refused$")
-    )
     coloured = reading.locator(".isbad, .iswarn")
-    if level is None:
-        await expect(coloured).to_have_count(0)
-    else:
+    await expect(reading.locator(".under")).to_have_text(
+        re.compile(r"^0 of (\d+|\d\.\d+k) failed in \d+\Ws · (\d+|\d\.\d+k) by callers · \d+ refused$")
+    )
+    await expect(coloured).to_have_count(0)
+    for failed, by_clients, level in ((2, 0, "iswarn"), (40, 8, "isbad")):
+        for _ in range(11):
+            passed(admin, view, failed=failed, by_clients=by_clients)
         await expect(coloured).to_have_class(level)
+        await expect(reading.locator(".under")).to_have_text(
+            re.compile(r"^(\d+|\d\.\d+k) of (\d+|\d\.\d+k) failed in \d+\Ws · \d+ by callers · \d+ refused$")
+        )
+    assert await page.evaluate(
+        """import("/src/views/overview.js").then(({ errorLevel }) => [
+            errorLevel(0.9, 9), errorLevel(0.62, 62), errorLevel(0.06, 60),
+            errorLevel(0.06, 60, { warn: 0.1, bad: 0.5 }), errorLevel(undefined, undefined)])"""
+    ) == [None, "isbad", "iswarn", None, None]
 
 
 async def test_notices_come_by_urgency_and_lead_to_what_they_are_about(
@@ -233,25 +246,10 @@ async def test_notices_come_by_urgency_and_lead_to_what_they_are_about(
     await expect(page.locator("tr.detail:visible .reason")).to_contain_text(why)
 
 
-async def test_few_failures_are_no_alarm(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
-    assert await page.evaluate(
-        """import("/src/views/overview.js").then(({ errorLevel }) => [
-            errorLevel(0.9, 9), errorLevel(0.62, 62), errorLevel(0.06, 60),
-            errorLevel(0.06, 60, { warn: 0.1, bad: 0.5 }), errorLevel(undefined, undefined)])"""
-    ) == [None, "isbad", "iswarn", None, None]
-
-
-async def test_what_the_cache_saved_is_told_in_calls_and_in_money(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
-    saved = page.locator("section", has=page.get_by_role("heading", name="What the cache saved"))
-    await expect(saved.locator("tr.row")).to_have_count(4)
-    await expect(saved.locator("tr.row").nth(3)).to_contain_text(re.compile(r"\d · <?0\.\d+.USD"))
-
-
-async def test_a_client_opened_tells_its_methods_its_latency_and_what_was_refused(
+async def test_a_client_opened_tells_its_methods_its_latency_and_what_was_refused_or_that_no_past_is_kept(
     visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
+    visitor.expected = ["404"]
     view.tally.client("dapp").refused("rate")
     view.tally.client("dapp").answered("hmyv2_call", AnswerSource.NODE, 0.2, "service")
     passed(admin, view)
@@ -271,11 +269,10 @@ async def test_a_client_opened_tells_its_methods_its_latency_and_what_was_refuse
         await detail.get_by_role("button", name="24 h", exact=True).click()
     await expect(detail).to_contain_text("Last day")
 
-
-async def test_a_server_that_keeps_no_past_of_clients_is_said_to_be_one(visitor: Visitor, admin: Admin) -> None:
-    visitor.expected = ["404"]
-    page = await visitor.open(admin.address, "clients")
     none = {"title": "none", "status": 404}
     await page.route("**/api/v1/clients/dapp*", lambda route: route.fulfill(status=404, json=none))
+    await page.evaluate("location.hash = '#/overview'")
+    await expect(listed).to_have_count(0)
+    await page.evaluate("location.hash = '#/clients'")
     await page.get_by_role("button", name="dapp", exact=True).click()
-    await expect(page.locator("tr.detail:visible")).to_contain_text("keeps no past")
+    await expect(detail).to_contain_text("keeps no past")

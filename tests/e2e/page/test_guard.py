@@ -10,12 +10,12 @@ from playwright.async_api import Page, Route, expect
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.audit import Author
+from tests.e2e.page.tuning import PASSWORD, log_in
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import NETWORK, SampleView
 
-PASSWORD = "open sesame"
 FOREIGN = """async ([admin, kind]) => {
     const purge = `http://${admin}/api/v1/purge`;
     if (kind === "form") {
@@ -74,9 +74,7 @@ async def page(visitor: Visitor, admin: Admin) -> Page:
     """Logged in as one who may change everything."""
     visitor.expected = ["401"]
     page = await visitor.open(admin.address, "nodes")
-    await page.get_by_label("User").fill("ops")
-    await page.get_by_label("Password").fill(PASSWORD)
-    await page.get_by_role("button", name="Log in").click()
+    await log_in(page, "ops")
     await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
     return page
 
@@ -85,21 +83,22 @@ def reweighted(weight: int) -> dict[str, object]:
     return {"networks": {NETWORK: {"nodes": {"a": {"weight": weight}}}}}
 
 
-@pytest.mark.parametrize("kind", ["simple", "scripted", "form"])
 async def test_a_page_from_elsewhere_cannot_change_anything_for_who_is_logged_in(
-    page: Page, visitor: Visitor, admin: Admin, foreign: str, control: SampleControl, kind: str
+    page: Page, visitor: Visitor, admin: Admin, foreign: str, control: SampleControl
 ) -> None:
     visitor.expected += ["CORS", "ERR_FAILED", "40[0-9]", "ERR_BLOCKED", "frame"]
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     await page.goto(f"http://{foreign}/")
-    if kind == "form":
-        async with page.expect_response("**/api/v1/purge"):
+    for kind in ("simple", "scripted", "form"):
+        asked.clear()
+        if kind == "form":
+            async with page.expect_response("**/api/v1/purge"):
+                await page.evaluate(FOREIGN, [admin.address, kind])
+        else:
             await page.evaluate(FOREIGN, [admin.address, kind])
-    else:
-        await page.evaluate(FOREIGN, [admin.address, kind])
-    assert f"http://{admin.address}/api/v1/purge" in asked
-    assert control.purges == []
+        assert f"http://{admin.address}/api/v1/purge" in asked, kind
+        assert control.purges == [], kind
     await page.goto(f"http://{admin.address}/#/nodes")
     await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")  # still logged in
 
@@ -118,33 +117,9 @@ async def test_a_page_that_slept_shows_what_was_changed_meanwhile(
     await expect(page.locator("#lost")).to_be_hidden()
 
 
-async def test_without_a_stream_the_page_asks_by_itself(page: Page, visitor: Visitor, control: SampleControl) -> None:
-    visitor.expected += ["ERR_FAILED"]
-    await page.route("**/api/v1/events", lambda route: route.abort())
-    await page.reload()
-    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
-    await control.ledger.change(reweighted(9), Author("ops", "api"))
-    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("9")
-
-
-async def test_who_logs_out_leaves_nothing_to_see_or_to_apply(page: Page) -> None:
-    await page.get_by_label("Weight of node a, as a number").fill("9")
-    await expect(page.locator(".bar")).to_be_visible()
-    await page.get_by_role("button", name="Log out ops").click()
-    await expect(page.get_by_label("Password")).to_be_visible()
-    await expect(page.locator(".bar")).to_be_hidden()
-    for shown in ("#networks", "#revision"):
-        await expect(page.locator(shown)).to_have_text("")
-    await expect(page.locator("#live")).to_be_hidden()
-    await page.get_by_label("User").fill("ops")
-    await page.get_by_label("Password").fill(PASSWORD)
-    await page.get_by_role("button", name="Log in").click()
-    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
-    await expect(page.locator("#networks")).to_contain_text("nodes")
-    await expect(page.locator("#live")).to_contain_text("Live")
-
-
-async def test_a_late_answer_leaves_what_is_typed_into_the_form(page: Page, visitor: Visitor) -> None:
+async def test_without_a_stream_the_page_asks_by_itself_and_a_late_answer_leaves_what_is_typed_into_the_form(
+    page: Page, visitor: Visitor, control: SampleControl
+) -> None:
     """What was asked before logging out is refused after it; the form is there by then, and half filled."""
     visitor.expected += ["ERR_FAILED"]
     asked, logged_out = asyncio.Event(), asyncio.Event()
@@ -155,8 +130,12 @@ async def test_a_late_answer_leaves_what_is_typed_into_the_form(page: Page, visi
         await route.fulfill(status=401, content_type="application/problem+json", body="{}")
 
     await page.route("**/api/v1/events", lambda route: route.abort())
-    await page.route("**/api/v1/overview", hold)
     await page.reload()
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
+    await control.ledger.change(reweighted(9), Author("ops", "api"))
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("9")
+
+    await page.route("**/api/v1/overview", hold)
     await asked.wait()
     await page.get_by_role("button", name="Log out ops").click()
     await page.get_by_label("User").fill("op")
@@ -166,10 +145,18 @@ async def test_a_late_answer_leaves_what_is_typed_into_the_form(page: Page, visi
     await expect(page.get_by_label("User")).to_have_value("ops")
 
 
-async def test_who_cannot_be_tried_is_told_when_to_try_again(page: Page, visitor: Visitor) -> None:
+async def test_who_logs_out_leaves_nothing_to_see_or_to_apply_and_who_cannot_be_tried_is_told_when_to_try_again(
+    page: Page, visitor: Visitor
+) -> None:
     visitor.expected += ["429"]
+    await page.get_by_label("Weight of node a, as a number").fill("9")
+    await expect(page.locator(".bar")).to_be_visible()
     await page.get_by_role("button", name="Log out ops").click()
-    await expect(page.get_by_label("User")).to_be_visible()
+    await expect(page.get_by_label("Password")).to_be_visible()
+    await expect(page.locator(".bar")).to_be_hidden()
+    for shown in ("#networks", "#revision"):
+        await expect(page.locator(shown)).to_have_text("")
+    await expect(page.locator("#live")).to_be_hidden()
     busy = {"status": 429, "headers": {"Retry-After": "26", "Content-Type": "application/problem+json"}, "body": "{}"}
 
     async def refuse(route: Route) -> None:
@@ -179,10 +166,10 @@ async def test_who_cannot_be_tried_is_told_when_to_try_again(page: Page, visitor
             await route.continue_()
 
     await page.route("**/api/v1/session", refuse)
-    await page.get_by_label("User").fill("ops")
-    await page.get_by_label("Password").fill(PASSWORD)
-    await page.get_by_role("button", name="Log in").click()
+    await log_in(page, "ops")
     await expect(page.get_by_role("alert").filter(has_text="Try again in 26 s")).to_be_visible()
     await page.unroute("**/api/v1/session")
     await page.get_by_role("button", name="Log in").click()
     await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
+    await expect(page.locator("#networks")).to_contain_text("nodes")
+    await expect(page.locator("#live")).to_contain_text("Live")

@@ -1,7 +1,8 @@
 """The page where it is hard: answers that come late or are none, a view opened on held figures, lists that change under
 a choice."""
 
-import pytest
+from typing import Any
+
 from playwright.async_api import Route, expect
 
 from rpcaccel import chains
@@ -13,19 +14,9 @@ from tests.support.browser import VIEWS, Visitor
 from tests.support.sample_view import NETWORK, SampleView
 
 
-async def test_a_method_chosen_to_be_purged_stays_chosen_when_another_is_called(
+async def test_a_method_never_called_can_be_purged_and_one_chosen_stays_chosen_when_another_is_called(
     visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
-    page = await visitor.open(admin.address, "cache")
-    method = page.get_by_label("Method")
-    await method.select_option("hmyv2_getBlocks")
-    view.tally.know(["eth_aaa"])
-    view.tally.cell(NETWORK, "eth_aaa", CacheClass.HEAD).done(AnswerSource.MEMORY, 1e-5, 10)
-    await expect(method.locator("optgroup[label='called since the start'] option").first).to_have_text("eth_aaa")
-    await expect(method).to_have_value("hmyv2_getBlocks")
-
-
-async def test_methods_that_were_never_called_can_be_purged_too(visitor: Visitor, admin: Admin) -> None:
     page = await visitor.open(admin.address, "cache")
     method = page.get_by_label("Method")
     known = [rule.method for rule in chains.load("harmony").rules]
@@ -34,19 +25,24 @@ async def test_methods_that_were_never_called_can_be_purged_too(visitor: Visitor
     called = await method.locator("optgroup").first.locator("option").all_inner_texts()
     assert "hmyv2_getBlocks" in called
     assert "hmyv2_getStakingNetworkInfo" not in called
+    await method.select_option("hmyv2_getBlocks")
+    view.tally.know(["eth_aaa"])
+    view.tally.cell(NETWORK, "eth_aaa", CacheClass.HEAD).done(AnswerSource.MEMORY, 1e-5, 10)
+    await expect(method.locator("optgroup[label='called since the start'] option").first).to_have_text("eth_aaa")
+    await expect(method).to_have_value("hmyv2_getBlocks")
 
 
-async def test_another_view_can_be_opened_while_figures_are_held(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
-    await expect(page.locator(".reading").first).to_be_visible()
-    await page.click("#live")
-    await page.click(".rail a[data-view=nodes]")
-    await expect(page.locator("main")).to_contain_text("14 blocks behind")
-    await expect(page.locator("#live")).to_contain_text("Paused")
-
-
-async def test_an_answer_from_before_a_change_does_not_take_it_back(visitor: Visitor, admin: Admin) -> None:
+async def test_what_is_being_selected_stays_and_an_answer_from_before_a_change_does_not_take_it_back(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
     page = await visitor.open(admin.address, "nodes")
+    await page.get_by_role("button", name="a", exact=True).click()
+    await expect(page.locator("tr.detail:visible code").first).to_have_text("a.example:443")
+    await page.evaluate(SELECT)
+    view.advance(100.0, load=0.002)
+    await expect(page.locator("tr.row").first).to_contain_text("for 1\u202fmin")
+    assert await page.evaluate("getSelection().toString()") == "a.example:443"
+
     await expect(weight(page, "a")).to_have_value("5")
     found = await page.evaluate(
         """async () => {
@@ -64,30 +60,37 @@ async def test_an_answer_from_before_a_change_does_not_take_it_back(visitor: Vis
     assert found == [2, 1]  # what was asked for since is believed: a server that began anew counts from one
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        ({"status": 200, "content_type": "text/html", "body": "<p>Log in to the network</p>"}, "no answer of rpcaccel"),
-        ({"status": 200, "content_type": "application/json", "body": '{"revision": 1, "netw'}, "No answer from"),
-        ({"status": 500, "content_type": "text/plain", "body": "boom"}, "the server answered 500"),
-    ],
-)
-async def test_an_answer_that_is_none_is_told_as_such(
-    visitor: Visitor, admin: Admin, answer: dict[str, object], said: str
+NO_ANSWERS: list[tuple[dict[str, Any], str]] = [
+    ({"status": 200, "content_type": "text/html", "body": "<p>Log in to the network</p>"}, "no answer of rpcaccel"),
+    ({"status": 200, "content_type": "application/json", "body": '{"revision": 1, "netw'}, "No answer from"),
+    ({"status": 500, "content_type": "text/plain", "body": "boom"}, "the server answered 500"),
+]
+"""What may come instead of an answer, and what the page says of it."""
+
+
+async def test_an_answer_that_is_none_is_told_as_such_and_a_view_can_be_opened_while_figures_are_held(
+    visitor: Visitor, admin: Admin
 ) -> None:
     visitor.expected = ["500"]
     page = await visitor.open(admin.address)
     await expect(page.locator(".reading").first).to_be_visible()
+    answer: dict[str, Any] = {}
 
     async def spoil(route: Route) -> None:
-        await route.fulfill(**answer)  # type: ignore[arg-type]
+        await route.fulfill(**answer)
 
-    await page.route("**/api/v1/overview", spoil)
-    await expect(page.locator("#lost")).to_contain_text(said)
-    await expect(page.locator("#live")).to_contain_text("No answer")
-    await page.unroute("**/api/v1/overview")
-    await expect(page.locator("#lost")).to_be_hidden()
-    await expect(page.locator("#live")).to_contain_text("Live")
+    for given, said in NO_ANSWERS:
+        answer = given
+        await page.route("**/api/v1/overview", spoil)
+        await expect(page.locator("#lost")).to_contain_text(said)
+        await expect(page.locator("#live")).to_contain_text("No answer")
+        await page.unroute("**/api/v1/overview")
+        await expect(page.locator("#lost")).to_be_hidden()
+        await expect(page.locator("#live")).to_contain_text("Live")
+    await page.click("#live")
+    await page.click(".rail a[data-view=nodes]")
+    await expect(page.locator("main")).to_contain_text("14 blocks behind")
+    await expect(page.locator("#live")).to_contain_text("Paused")
 
 
 SELECT = """() => new Promise((heard) => {
@@ -97,27 +100,6 @@ SELECT = """() => new Promise((heard) => {
 }).then(() => {})"""
 """Selects the first address that is shown, found in one turn because the page may draw it anew in the next one, and
 waits until the page has heard of it."""
-
-
-async def test_what_is_being_selected_stays_while_the_figures_go_on(
-    visitor: Visitor, admin: Admin, view: SampleView
-) -> None:
-    page = await visitor.open(admin.address, "nodes")
-    await page.get_by_role("button", name="a", exact=True).click()
-    await expect(page.locator("tr.detail:visible code").first).to_have_text("a.example:443")
-    await page.evaluate(SELECT)
-    view.advance(100.0, load=0.002)
-    await expect(page.locator("tr.row").first).to_contain_text("for 1\u202fmin")
-    assert await page.evaluate("getSelection().toString()") == "a.example:443"
-
-
-async def test_a_filter_that_nothing_fits_says_so(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, "methods")
-    await page.get_by_label("Filter methods by name").fill("no such thing")
-    await expect(page.locator("main")).to_contain_text("Nothing here has “no such thing”")
-    await page.get_by_label("Filter methods by name").fill("")
-    await expect(page.locator("tr.row").first).to_be_visible()
-    await expect(page.locator("main")).not_to_contain_text("Nothing here")
 
 
 async def test_views_that_were_left_leave_nothing_behind(visitor: Visitor, admin: Admin) -> None:
@@ -138,19 +120,9 @@ async def test_views_that_were_left_leave_nothing_behind(visitor: Visitor, admin
     assert last < first * 1.1
 
 
-async def test_a_command_is_shown_without_a_button_where_nothing_can_be_copied(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
-    without = await page.evaluate(
-        """async () => {
-            Object.defineProperty(navigator, "clipboard", { value: undefined });
-            const { hint } = await import("/src/parts.js");
-            return hint("Send one:", "curl").querySelector("button")?.hidden ?? true;
-        }"""
-    )
-    assert without
-
-
-async def test_a_clock_that_was_put_back_leaves_charts_that_go_on(visitor: Visitor, admin: Admin) -> None:
+async def test_a_clock_that_was_put_back_leaves_charts_that_go_on_and_where_nothing_can_be_copied_is_no_button(
+    visitor: Visitor, admin: Admin
+) -> None:
     page = await visitor.open(admin.address)
     drawn = await page.evaluate(
         """async () => {
@@ -164,13 +136,25 @@ async def test_a_clock_that_was_put_back_leaves_charts_that_go_on(visitor: Visit
         }"""
     )
     assert drawn == [[[100, 101, 102], [3, 4, 5]], [42, 102]]
+    without = await page.evaluate(
+        """async () => {
+            Object.defineProperty(navigator, "clipboard", { value: undefined });
+            const { hint } = await import("/src/parts.js");
+            return hint("Send one:", "curl").querySelector("button")?.hidden ?? true;
+        }"""
+    )
+    assert without
 
 
-async def test_another_server_at_the_same_address_is_shown_as_what_it_is(
+async def test_a_filter_that_nothing_fits_says_so_and_another_server_at_the_same_address_is_shown_as_what_it_is(
     visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
     page = await visitor.open(admin.address, "methods")
+    await page.get_by_label("Filter methods by name").fill("no such thing")
+    await expect(page.locator("main")).to_contain_text("Nothing here has “no such thing”")
+    await page.get_by_label("Filter methods by name").fill("")
     await expect(page.locator("tr.row").first).to_be_visible()
+    await expect(page.locator("main")).not_to_contain_text("Nothing here")
     await expect(page.locator("thead")).not_to_contain_text("Network")
     view.networks.append("ethereum-mainnet")
     admin.sample()

@@ -1,10 +1,9 @@
 """The long list of settings: its groups are one press away, at every width, by pointer, keyboard and address."""
 
-import pytest
 from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from tests.support.browser import Visitor
+from tests.support.browser import Visitor, resize
 
 TOP = "element => element.getBoundingClientRect().top"
 
@@ -26,29 +25,23 @@ async def reached(page: Page, title: str) -> None:
     await expect(links(page).and_(page.locator("[aria-current]"))).to_have_text(title)
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1440])
-async def test_a_group_is_one_press_away(visitor: Visitor, admin: Admin, width: int) -> None:
-    page = await visitor.open(admin.address, "settings", width=width)
-    await expect(page.locator(".setting").first).to_be_visible()
-    await expect(links(page)).to_have_text(await page.locator(".group h3").all_inner_texts())
-    await links(page).filter(has_text="HTTP").focus()
-    await page.keyboard.press("Enter")
-    await reached(page, "HTTP")
-    await links(page).filter(has_text="Load on nodes").click()
-    await reached(page, "Load on nodes")
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-async def test_an_address_names_a_group(visitor: Visitor, admin: Admin) -> None:
+async def test_a_group_is_one_press_away_at_every_width_its_address_names_it_and_a_filter_hides_it(
+    visitor: Visitor, admin: Admin
+) -> None:
     page = await visitor.open(admin.address, "settings/breaker-and-outliers")
     await reached(page, "Breaker and outliers")
     await page.evaluate("location.hash = '#/settings/http'")
     await reached(page, "HTTP")
     await page.go_back()
     await reached(page, "Breaker and outliers")
-
-
-async def test_what_a_filter_hides_cannot_be_jumped_to(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, "settings")
+    await expect(links(page)).to_have_text(await page.locator(".group h3").all_inner_texts())
+    for width in (390, 1024, 1440):
+        await resize(page, width)
+        await links(page).filter(has_text="HTTP").focus()
+        await page.keyboard.press("Enter")
+        await reached(page, "HTTP")
+        await links(page).filter(has_text="Load on nodes").click()
+        await reached(page, "Load on nodes")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
     await page.get_by_label("Filter settings").fill("memory.size")
     await expect(links(page)).to_have_text(["Memory"])

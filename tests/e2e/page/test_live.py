@@ -73,7 +73,9 @@ async def apply(page: Page) -> None:
 
 
 @pytest.mark.smoke
-async def test_every_view_opens_over_the_real_program(visitor: Visitor, proxy: Running) -> None:
+async def test_every_view_opens_over_the_real_program_and_a_row_tells_why_its_method_misses(
+    visitor: Visitor, proxy: Running
+) -> None:
     for method in METHODS:
         await proxy.call(method)
     page = await visitor.open(address(proxy))
@@ -81,12 +83,15 @@ async def test_every_view_opens_over_the_real_program(visitor: Visitor, proxy: R
         await page.evaluate(f"location.hash = '#/{view}'")
         await expect(page.locator("main h1").first).to_be_visible()
     await expect(page.locator("#networks")).to_contain_text("harmony-s0")
+    await page.evaluate("location.hash = '#/methods'")
+    await page.get_by_role("button", name="hmyv2_getNodeMetadata", exact=True).click()
+    await expect(page.locator("tr.detail:visible")).to_contain_text("its answer differs by node")
 
 
-async def test_moving_a_weight_moves_traffic_and_undo_brings_it_back(
+async def test_moving_a_weight_moves_traffic_undo_brings_it_back_drain_empties_a_node_and_a_probe_tells_its_head(
     visitor: Visitor, proxy: Running, nodes: Sequence[SimNode]
 ) -> None:
-    name = nodes[0].name
+    name, drained = nodes[0].name, nodes[1].name
     page = await visitor.open(address(proxy), "nodes")
     async with traffic(proxy):
         await page.get_by_label(f"Weight of node {name}, as a number").fill("8")
@@ -95,6 +100,16 @@ async def test_moving_a_weight_moves_traffic_and_undo_brings_it_back(
         await until("eight tenths of the traffic", lambda: above(proxy, name, 0.7))
         await page.get_by_role("button", name="Undo", exact=True).click()
         await until("a third of the traffic", lambda: below(proxy, name, 0.4))
+
+        await until("some traffic", lambda: above(proxy, drained, 0.1))
+        await act(page, drained, "Drain")
+        await apply(page)
+        row = page.locator("tr.row").nth(1)
+        await expect(row).to_contain_text("drained")
+        await expect(row).to_contain_text("0\u202f% / 0\u202f%")
+    await page.get_by_role("button", name=name, exact=True).click()
+    await page.get_by_role("button", name="Probe now").click()
+    await expect(page.locator("tr.detail:visible")).to_contain_text("head ")
 
 
 async def above(proxy: Running, node: str, limit: float) -> bool:
@@ -107,25 +122,6 @@ async def below(proxy: Running, node: str, limit: float) -> bool:
 
 async def weighs(proxy: Running, node: str, weight: int) -> bool:
     return bool((await proxy.nodes())[node]["weight"] == weight)
-
-
-async def test_drain_empties_a_node(visitor: Visitor, proxy: Running, nodes: Sequence[SimNode]) -> None:
-    name = nodes[1].name
-    page = await visitor.open(address(proxy), "nodes")
-    async with traffic(proxy):
-        await until("some traffic", lambda: above(proxy, name, 0.1))
-        await act(page, name, "Drain")
-        await apply(page)
-        row = page.locator("tr.row").nth(1)
-        await expect(row).to_contain_text("drained")
-        await expect(row).to_contain_text("0\u202f% / 0\u202f%")
-
-
-async def test_probe_now_tells_the_head(visitor: Visitor, proxy: Running, nodes: Sequence[SimNode]) -> None:
-    page = await visitor.open(address(proxy), "nodes")
-    await page.get_by_role("button", name=nodes[0].name, exact=True).click()
-    await page.get_by_role("button", name="Probe now").click()
-    await expect(page.locator("tr.detail:visible")).to_contain_text("head ")
 
 
 @pytest.mark.smoke
@@ -144,29 +140,32 @@ async def test_purge_counts_first_and_empties(visitor: Visitor, proxy: Running) 
     assert (await proxy.call("hmyv2_getBlockByNumber", 1, {})).headers["X-Rpcaccel-Cache"] == "miss"
 
 
-async def test_explain_shows_the_plan_and_a_run_its_way(visitor: Visitor, proxy: Running) -> None:
+async def test_explain_shows_the_plan_or_why_a_call_is_never_a_hit_and_a_run_its_way_and_each_attempt(
+    visitor: Visitor, proxy: Running, nodes: Sequence[SimNode]
+) -> None:
     page = await visitor.open(address(proxy), "explain")
+    call = page.get_by_label("A JSON-RPC call")
     await page.get_by_role("button", name="Explain", exact=True).click()
     await expect(page.locator("main")).to_contain_text("in the order they would be asked")
     await expect(page.locator("main")).to_contain_text("A committed block never changes")
     await page.get_by_role("button", name="Run it").click()
     await expect(page.locator("main")).to_contain_text("1 attempt")
     await expect(page.locator(".waterfall")).to_contain_text("asking nodes")
-    await page.get_by_label("A JSON-RPC call").fill("{not json")
+    await call.fill("{not json")
     await page.get_by_role("button", name="Explain", exact=True).click()
     await expect(page.locator("main")).to_contain_text("This is not JSON")
     await expect(page.locator(".plan", has_text="hmyv2_getBlockByNumber")).to_have_count(0)  # it was another call's
     await expect(page.locator(".waterfall")).to_have_count(0)
 
+    for method, why in (("hmyv2_getNodeMetadata", "class node"), ("hmyv2_sendRawTransaction", "class never")):
+        await call.fill(f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[]}}')
+        await page.get_by_role("button", name="Explain", exact=True).click()
+        await expect(page.locator(".lead")).to_contain_text(why)
+        await expect(page.locator(".plan").first).to_contain_text("not kept")
 
-async def test_a_run_shows_each_attempt_where_it_began(
-    visitor: Visitor, proxy: Running, nodes: Sequence[SimNode]
-) -> None:
     for node in nodes[:2]:
         node.knobs.fault_methods = {BALANCE}
         node.knobs.faults = {"html": 1.0}
-    page = await visitor.open(address(proxy), "explain")
-    call = page.get_by_label("A JSON-RPC call")
     addresses = count(1)
 
     async def failed_over() -> bool:
@@ -178,15 +177,6 @@ async def test_a_run_shows_each_attempt_where_it_began(
 
     await until("a call that took several attempts", failed_over)
     await expect(page.locator(".waterfall .attempt").last).to_contain_text(f"{nodes[2].name} answered")
-
-
-async def test_explain_tells_why_a_call_is_never_a_hit(visitor: Visitor, proxy: Running) -> None:
-    page = await visitor.open(address(proxy), "explain")
-    for method, why in (("hmyv2_getNodeMetadata", "class node"), ("hmyv2_sendRawTransaction", "class never")):
-        await page.get_by_label("A JSON-RPC call").fill(f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[]}}')
-        await page.get_by_role("button", name="Explain", exact=True).click()
-        await expect(page.locator(".lead")).to_contain_text(why)
-        await expect(page.locator(".plan").first).to_contain_text("not kept")
 
 
 async def test_a_key_made_on_the_page_lets_its_holder_in_until_it_is_disabled(visitor: Visitor, proxy: Running) -> None:
@@ -220,16 +210,9 @@ async def test_every_worker_has_what_was_applied_and_the_page_counts_them(browse
         await page.get_by_role("textbox", name="Memory for answers, per worker").fill("64 MB")
         await page.get_by_role("button", name="Apply").click()
         await expect(page.locator(".bar")).to_contain_text("2 of 2 workers have it")
-        await page.goto(f"{proxy.admin}/#/cache")
+        await page.evaluate("location.hash = '#/cache'")
         tier = page.get_by_role("row", name=re.compile("^memory"))  # rows of methods name the tiers that answered, too
         await expect(tier).to_contain_text("128\u202fMB")
-
-
-async def test_a_row_tells_why_its_method_misses(visitor: Visitor, proxy: Running) -> None:
-    await proxy.call("hmyv2_getNodeMetadata")
-    page = await visitor.open(address(proxy), "methods")
-    await page.get_by_role("button", name="hmyv2_getNodeMetadata", exact=True).click()
-    await expect(page.locator("tr.detail:visible")).to_contain_text("its answer differs by node")
 
 
 async def test_a_restarted_server_is_found_again_without_a_reload(

@@ -3,7 +3,6 @@
 import re
 from collections.abc import AsyncIterator
 
-import pytest
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
@@ -27,23 +26,27 @@ async def admin(view: SampleView) -> AsyncIterator[Admin]:
     await admin.close()
 
 
+@shared
+async def page(visitor: Visitor, admin: Admin) -> Page:
+    return await visitor.open(admin.address)
+
+
 async def shown(page: Page, view: str) -> None:
     await page.evaluate(f"location.hash = '#/{view}'")
     await expect(page.locator(f".rail a[data-view={view}]")).to_have_attribute("aria-current", "page")
     await expect(page.locator("main h1").first).to_be_visible()
 
 
-@pytest.mark.parametrize("shows", ["overview", "methods"])
-async def test_on_a_phone_the_name_of_a_method_breaks_between_its_words(
-    visitor: Visitor, admin: Admin, shows: str
-) -> None:
-    page = await visitor.open(admin.address, shows, width=390)
-    name = page.locator(".method", has_text="hmyv2_getBalanceByBlockNumber").first
-    await expect(name).to_be_visible()
-    lines = (await name.evaluate(LINES)).split("\n")
-    assert len(lines) > 1
-    assert all(re.fullmatch(r"(hmyv2_)?(get|[A-Z][a-z]+)*", line) for line in lines), lines
-    await expect(name).to_have_text("hmyv2_getBalanceByBlockNumber")
+async def test_on_a_phone_the_name_of_a_method_breaks_between_its_words(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, width=390)
+    for view in ("overview", "methods"):
+        await shown(page, view)
+        name = page.locator(".method", has_text="hmyv2_getBalanceByBlockNumber").first
+        await expect(name).to_be_visible()
+        lines = (await name.evaluate(LINES)).split("\n")
+        assert len(lines) > 1, view
+        assert all(re.fullmatch(r"(hmyv2_)?(get|[A-Z][a-z]+)*", line) for line in lines), lines
+        await expect(name).to_have_text("hmyv2_getBalanceByBlockNumber")
 
 
 async def test_a_node_is_one_line_and_what_is_shortened_is_told_in_full(
@@ -86,7 +89,9 @@ LINES = """(name) => {
 """The text of an element, line by line as it is drawn."""
 
 
-async def test_the_keyboard_alone_reaches_and_moves_everything(visitor: Visitor, admin: Admin) -> None:
+async def test_the_keyboard_alone_reaches_and_moves_everything_focus_is_always_seen_and_figures_have_one_width(
+    visitor: Visitor, admin: Admin
+) -> None:
     page = await visitor.open(admin.address, "methods")
     await page.get_by_role("button", name="hmyv2_getBlocks", exact=True).focus()
     await page.keyboard.press("ArrowDown")
@@ -102,59 +107,7 @@ async def test_the_keyboard_alone_reaches_and_moves_everything(visitor: Visitor,
             .map((one) => one.outerHTML)"""
     )
     assert unlabelled == []
-
-
-async def test_settings_changes_are_marked_in_the_charts(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
-    await expect(page.locator("main")).to_contain_text("Node calls saved")
-    marked = await page.evaluate(
-        """async () => {
-            const { setMarks, marksAt } = await import("/src/marks.js");
-            setMarks([{ at: 100, by: "ops", text: "a: weight 1 to 5", outcome: "adopted", action: "change" },
-                      { at: 100, by: "ops", text: "no", outcome: "refused", action: "change" }]);
-            return [marksAt(103, 5), marksAt(300, 5)];
-        }"""
-    )
-    assert "ops: a: weight 1 to 5" in marked[0]
-    assert marked[1] is None
-
-
-async def test_a_day_is_shown_beside_five_minutes(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
-    for word in ("1 h", "24 h", "5 min"):
-        async with page.expect_response(re.compile(r"/history\?range=")):
-            await page.get_by_role("button", name=word, exact=True).click()
-    await expect(page.locator("main")).to_contain_text("so far")
-
-
-async def test_a_view_asks_for_no_more_than_it_shows(visitor: Visitor, admin: Admin) -> None:
-    """What keeps the first paint early, said without a clock: few requests, and not much to send."""
-    asked: list[str] = []
-    page = await visitor.open(admin.address)
-    await expect(page.locator(".reading").first).to_be_visible()
-    page.on("request", lambda request: asked.append(request.url))
-    await page.reload()
-    await expect(page.locator(".reading").first).to_be_visible()
-    documents = {url.split("/api/v1/")[1].split("?")[0] for url in asked if "/api/v1/" in url}
-    assert documents <= {"session", "overview", "settings", "changes", "nodes", "methods", "history", "events"}
-    size = sum(path.stat().st_size for path in (ROOT / "dashboard").rglob("*") if path.is_file())
-    assert size < 450_000, "the whole page, uPlot included"
-
-
-async def test_nothing_moves_for_who_wants_less_motion(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, reduced_motion="reduce")
-    await expect(page.locator("main h1").first).to_be_visible()
-    moving = await page.evaluate(
-        """[...document.querySelectorAll("*")].filter((one) => {
-            const style = getComputedStyle(one);
-            return parseFloat(style.transitionDuration) > 0 || style.animationName !== "none";
-        }).map((one) => one.outerHTML.slice(0, 80))"""
-    )
-    assert moving == []
-
-
-async def test_figures_have_one_width_and_focus_is_always_seen(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, "settings")
+    await shown(page, "settings")
     await expect(page.locator(".setting").first).to_be_visible()
     for view in VIEWS:
         await shown(page, view)
@@ -168,12 +121,53 @@ async def test_figures_have_one_width_and_focus_is_always_seen(visitor: Visitor,
         assert float(outline.removesuffix("px")) >= 2, view
 
 
+async def test_settings_changes_are_marked_in_the_charts_and_a_day_is_shown_beside_five_minutes(page: Page) -> None:
+    await expect(page.locator("main")).to_contain_text("Node calls saved")
+    marked = await page.evaluate(
+        """async () => {
+            const { setMarks, marksAt } = await import("/src/marks.js");
+            setMarks([{ at: 100, by: "ops", text: "a: weight 1 to 5", outcome: "adopted", action: "change" },
+                      { at: 100, by: "ops", text: "no", outcome: "refused", action: "change" }]);
+            return [marksAt(103, 5), marksAt(300, 5)];
+        }"""
+    )
+    assert "ops: a: weight 1 to 5" in marked[0]
+    assert marked[1] is None
+    for word in ("1 h", "24 h", "5 min"):
+        async with page.expect_response(re.compile(r"/history\?range=")):
+            await page.get_by_role("button", name=word, exact=True).click()
+    await expect(page.locator("main")).to_contain_text("so far")
+
+
+async def test_a_view_asks_for_no_more_than_it_shows_and_nothing_moves_for_who_wants_less_motion(page: Page) -> None:
+    """What keeps the first paint early, said without a clock: few requests, and not much to send."""
+    asked: list[str] = []
+    await expect(page.locator(".reading").first).to_be_visible()
+    page.on("request", lambda request: asked.append(request.url))
+    await page.emulate_media(reduced_motion="reduce")
+    await page.reload()
+    await expect(page.locator(".reading").first).to_be_visible()
+    documents = {url.split("/api/v1/")[1].split("?")[0] for url in asked if "/api/v1/" in url}
+    assert documents <= {"session", "overview", "settings", "changes", "nodes", "methods", "history", "events"}
+    size = sum(path.stat().st_size for path in (ROOT / "dashboard").rglob("*") if path.is_file())
+    assert size < 450_000, "the whole page, uPlot included"
+    await expect(page.locator("main h1").first).to_be_visible()
+    moving = await page.evaluate(
+        """[...document.querySelectorAll("*")].filter((one) => {
+            const style = getComputedStyle(one);
+            return parseFloat(style.transitionDuration) > 0 || style.animationName !== "none";
+        }).map((one) => one.outerHTML.slice(0, 80))"""
+    )
+    assert moving == []
+
+
 def test_the_network_of_the_samples_is_the_one_that_is_served() -> None:
     assert NETWORK in SampleControl().ledger.settings.networks
 
 
-async def test_a_narrow_chart_of_five_minutes_has_more_than_one_time_below_it(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
+async def test_a_narrow_chart_has_more_than_one_time_below_it_and_networks_that_stay_as_they_are_are_not_touched(
+    page: Page,
+) -> None:
     times = await page.evaluate(
         """async () => {
             const { Chart } = await import("/src/chart.js");
@@ -188,10 +182,6 @@ async def test_a_narrow_chart_of_five_minutes_has_more_than_one_time_below_it(vi
         }"""
     )
     assert len(times) >= 2
-
-
-async def test_networks_that_stay_as_they_are_are_not_touched(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
     touched = await page.evaluate(
         """async () => {
             const { showNetworks } = await import("/src/strip.js");

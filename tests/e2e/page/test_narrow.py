@@ -7,36 +7,40 @@ from playwright.async_api import expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from tests.support.browser import VIEWS, Visitor
+from tests.support.browser import VIEWS, Visitor, resize
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
 
+TOP = "element => element.getBoundingClientRect().top"
 LONG = "archive-node-of-the-second-provider.eu-central-1.example.org"
 
 
-async def test_what_can_be_done_to_a_node_is_in_sight(visitor: Visitor, admin: Admin, view: SampleView) -> None:
+@pytest.mark.smoke
+async def test_what_can_be_done_to_a_node_is_in_sight_and_a_long_name_fits_a_phone(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
     view.node_list[2] = NodeView(
         network=NETWORK, id=LONG, eligible=False, state="failing", why="no connection: it took too long to answer"
     )
     page = await visitor.open(admin.address, "nodes")
+    name = page.get_by_role("button", name=LONG, exact=True)
     for width in (1440, 1024, 800):
-        await page.set_viewport_size({"width": width, "height": 1000})
+        await resize(page, width)
         await expect(page.get_by_role("button", name="Actions for node a", exact=True)).to_be_in_viewport(ratio=1)
-        await expect(page.get_by_role("button", name=LONG, exact=True)).to_be_in_viewport()
+        await expect(name).to_be_in_viewport()
         await page.locator(".scroll").first.evaluate("frame => frame.scrollTo(1000, 0)")
-        await expect(page.get_by_role("button", name=LONG, exact=True)).to_be_in_viewport()
+        await expect(name).to_be_in_viewport()
         await page.locator(".scroll").first.evaluate("frame => frame.scrollTo(0, 0)")
-
-
-@pytest.mark.smoke
-async def test_a_long_name_fits_a_phone(visitor: Visitor, admin: Admin, view: SampleView) -> None:
     view.node_list = [NodeView(network=NETWORK, id=LONG, state="serving")]
-    page = await visitor.open(admin.address, "nodes", width=390)
-    await expect(page.get_by_role("button", name=LONG, exact=True)).to_be_visible()
+    await resize(page, 390)
+    await expect(page.get_by_role("button", name="Actions for node a", exact=True)).to_have_count(0)
+    await expect(name).to_be_visible()
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-async def test_a_table_that_goes_on_says_so_until_its_end_is_seen(visitor: Visitor, admin: Admin) -> None:
+async def test_a_table_that_goes_on_says_so_until_its_end_is_seen_and_its_head_stays(
+    visitor: Visitor, admin: Admin
+) -> None:
     page = await visitor.open(admin.address, "cache", width=800)
     table = page.get_by_role("region", name="Cache tiers")
     torn = "frame => getComputedStyle(frame).maskImage !== 'none'"
@@ -48,23 +52,30 @@ async def test_a_table_that_goes_on_says_so_until_its_end_is_seen(visitor: Visit
     assert not await table.evaluate(torn)
     await expect(name).to_be_in_viewport(ratio=1)
 
+    await resize(page, 800, 140)
+    await table.evaluate("frame => { frame.scrollIntoView(); frame.scrollTo(200, 1000); }")
+    assert await table.evaluate("frame => frame.scrollTop") > 0
+    assert await table.locator("thead th").first.evaluate(TOP) - float(await table.evaluate(TOP)) < 3
 
-@pytest.mark.parametrize("width", [390, 800, 1366])
-async def test_columns_without_room_are_told_in_the_opened_row(visitor: Visitor, admin: Admin, width: int) -> None:
-    page = await visitor.open(admin.address, "methods", width=width)
+
+async def test_columns_without_room_are_told_in_the_opened_row(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "methods", width=1366)
     table = page.get_by_role("region", name="Methods")
-    await expect(table).to_have_class(re.compile("fits"))
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    rest = table.locator("tr.detail:visible .rest")
     await table.get_by_role("button", name="hmyv2_getBlocks", exact=True).click()
-    if width == 1366:
-        await expect(table.locator(".left")).to_be_hidden()
-        return
-    await expect(table.locator(".left")).to_contain_text("No room here for")
-    await expect(table.get_by_role("columnheader", name="Class")).to_be_hidden()
-    await expect(table.locator("tr.detail:visible .rest")).to_contain_text("Class by-number")
-    await page.set_viewport_size({"width": 1600, "height": 900})
+    for width in (1366, 800, 390):
+        await resize(page, width)
+        if width == 1366:
+            await expect(table.locator(".left")).to_be_hidden()
+        else:
+            await expect(table.locator(".left")).to_contain_text("No room here for")
+            await expect(table.get_by_role("columnheader", name="Class")).to_be_hidden()
+            await expect(rest).to_contain_text("Class by-number")
+        await expect(table).to_have_class(re.compile("fits"))
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    await resize(page, 1600, 900)
     await expect(table.get_by_role("columnheader", name="Class")).to_be_visible()
-    await expect(table.locator("tr.detail:visible .rest")).to_be_hidden()
+    await expect(rest).to_be_hidden()
 
 
 async def test_without_calls_the_cache_says_how_to_fill_it(visitor: Visitor) -> None:
@@ -76,9 +87,13 @@ async def test_without_calls_the_cache_says_how_to_fill_it(visitor: Visitor) -> 
     await admin.close()
 
 
-async def test_on_a_phone_every_view_is_two_presses_away(visitor: Visitor, admin: Admin) -> None:
+async def test_on_a_phone_every_view_is_two_presses_away_and_every_field_of_a_form_is_there(
+    visitor: Visitor, admin: Admin
+) -> None:
     page = await visitor.open(admin.address, width=390)
     more = page.get_by_role("button", name="More")
+    await expect(page.locator(".reading").first).to_be_visible()
+    assert await page.evaluate(PLACE_OF_HEAD, 0) == await page.evaluate(PLACE_OF_HEAD, 14), "a lag moves nothing"
     for view in VIEWS:
         link = page.locator(f".rail a[data-view={view}]")
         if not await link.is_visible():
@@ -92,9 +107,7 @@ async def test_on_a_phone_every_view_is_two_presses_away(visitor: Visitor, admin
     await page.keyboard.press("Escape")
     await expect(more).to_have_attribute("aria-expanded", "false")
 
-
-async def test_every_field_of_a_form_is_there_on_a_phone(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, "nodes", width=390)
+    await page.evaluate("location.hash = '#/nodes'")
     await page.get_by_role("button", name="Add a node").click()
     await expect(page.get_by_label("Address")).to_be_visible()
     await page.evaluate("location.hash = '#/cache'")
@@ -103,12 +116,6 @@ async def test_every_field_of_a_form_is_there_on_a_phone(visitor: Visitor, admin
     await page.evaluate("location.hash = '#/errors'")
     await page.get_by_role("button", name="is on holiday").click()
     await expect(page.get_by_label("The message contains")).to_be_visible()
-
-
-async def test_a_lag_that_comes_and_goes_moves_nothing(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
-    await expect(page.locator(".reading").first).to_be_visible()
-    assert await page.evaluate(PLACE_OF_HEAD, 0) == await page.evaluate(PLACE_OF_HEAD, 14)
 
 
 PLACE_OF_HEAD = """async (lag) => {

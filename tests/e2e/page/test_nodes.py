@@ -7,7 +7,7 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.audit import Author
-from tests.e2e.page.tuning import apply, field, log_in, opened, reader, weight
+from tests.e2e.page.tuning import apply, field, opened, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl
@@ -36,7 +36,8 @@ async def changed(control: SampleControl, *changes: dict[str, object]) -> None:
         await control.ledger.change(change, Author("ops", "api"))
 
 
-async def test_every_setting_of_a_node_has_its_field_in_its_row(page: Page) -> None:
+async def test_a_node_s_row_has_every_setting_with_a_path_to_copy_and_what_the_node_says_it_is(page: Page) -> None:
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     detail = await opened(page, "a")
     await expect(detail.locator(".setting").first).to_be_visible()
     named = await detail.locator(".setting > label").evaluate_all("all => all.map(one => [one.title, one.textContent])")
@@ -47,10 +48,38 @@ async def test_every_setting_of_a_node_has_its_field_in_its_row(page: Page) -> N
     assert not [name for _, name in named if "_" in name or "·" in name]  # each has a name in words
     await expect(detail.locator(".setting", has_text="Roles")).to_contain_text("any of archive, explorer")
 
+    for path in [f"{prefix}{name}" for name in ("weight", "drain", "timeout")]:
+        await detail.get_by_role("button", name=path, exact=True).click()
+        await expect(detail.get_by_text("copied", exact=True).first).to_be_visible()
+        assert await page.evaluate("navigator.clipboard.readText()") == path
+    await page.get_by_role("button", name="a", exact=True).click()
+    detail = await opened(page, "c")
+    await expect(detail.locator(".facts").first).to_contain_text("rolesarchiveby its own wordexplorer, not archive")
 
-async def test_settings_of_a_node_are_applied_together_with_its_weight(page: Page, control: SampleControl) -> None:
-    await weight(page, "b").fill("4")
+    await page.evaluate("location.hash = '#/settings'")
+    await expect(page.locator(".setting").first).to_be_visible()
+    paths = await page.locator(".setting button.copies").all_inner_texts()
+    assert paths == await page.locator(".setting > label").evaluate_all("all => all.map((one) => one.title)")
+
+
+async def test_a_tier_changes_the_shares_a_wrong_field_is_told_and_settings_of_a_node_are_applied_with_its_weight(
+    page: Page, visitor: Visitor, control: SampleControl
+) -> None:
+    visitor.expected = ["422"]
+    means = page.locator(".tune .means")
+    await expect(means.nth(1)).to_have_text("1 of 6 → 16.7\u202f%")
     detail = await opened(page, "b")
+    await field(detail, "Tier").fill("2")
+    await expect(means.nth(1)).to_have_text("stands by in tier 2")
+    await expect(means.nth(0)).to_contain_text("5 of 5 → 100\u202f%")
+
+    await field(detail, "Time limit to connect").fill("0")
+    row = detail.locator(".setting", has=field(page, "Time limit to connect"))
+    await expect(row.get_by_role("alert")).to_contain_text("more than 0")
+    await expect(page.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
+    await field(detail, "Time limit to connect").fill("3 s")
+
+    await weight(page, "b").fill("4")
     await field(detail, "Tier").fill("1")
     await field(detail, "Tags").fill("archive, big")
     await field(detail, "Quota per month").fill("3000000")
@@ -63,30 +92,16 @@ async def test_settings_of_a_node_are_applied_together_with_its_weight(page: Pag
     assert len(control.published) == 1
 
 
-async def test_what_is_wrong_with_a_node_is_said_at_its_field(page: Page, visitor: Visitor) -> None:
+async def test_a_route_is_made_to_a_tag_that_is_given_with_it_and_routes_are_changed_put_in_order_and_taken_away(
+    visitor: Visitor, admin: Admin, control: SampleControl
+) -> None:
     visitor.expected = ["422"]
-    detail = await opened(page, "c")
-    await field(detail, "Time limit to connect").fill("0")
-    row = detail.locator(".setting", has=field(page, "Time limit to connect"))
-    await expect(row.get_by_role("alert")).to_contain_text("more than 0")
-    await expect(page.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
-
-
-async def test_the_share_a_weight_means_is_that_within_its_tier(page: Page) -> None:
-    means = page.locator(".tune .means")
-    await expect(means.nth(1)).to_have_text("1 of 6 → 16.7\u202f%")
-    await field(await opened(page, "b"), "Tier").fill("2")
-    await expect(means.nth(1)).to_have_text("stands by in tier 2")
-    await expect(means.nth(0)).to_contain_text("5 of 5 → 100\u202f%")
-
-
-async def test_a_route_is_made_to_a_tag_that_is_given_with_it(page: Page, admin: Admin, control: SampleControl) -> None:
-    await page.goto(f"http://{admin.address}/#/settings")
+    page = await visitor.open(admin.address, "settings")
     await expect(page.locator("main")).to_contain_text("give a node a tag first")
     await expect(page.get_by_role("button", name="Add a route")).to_be_hidden()
-    await page.goto(f"http://{admin.address}/#/nodes")
+    await page.evaluate("location.hash = '#/nodes'")
     await field(await opened(page, "c"), "Tags").fill("archive")
-    await page.goto(f"http://{admin.address}/#/settings")
+    await page.evaluate("location.hash = '#/settings'")
     await page.get_by_role("button", name="Add a route").click()
     await page.get_by_label("Methods of a new route").fill("*_getLogs trace_*")
     await page.get_by_role("button", name="Add to the pending changes").click()
@@ -95,14 +110,8 @@ async def test_a_route_is_made_to_a_tag_that_is_given_with_it(page: Page, admin:
     (route,) = network(control).routes
     assert (route.methods, route.tag, node(control, "c").tags) == (("*_getLogs", "trace_*"), "archive", {"archive"})
 
-
-async def test_routes_are_changed_put_in_order_and_taken_away(
-    page: Page, admin: Admin, visitor: Visitor, control: SampleControl
-) -> None:
-    visitor.expected = ["422"]
     two = [{"methods": [name], "tag": "archive"} for name in ("eth_getLogs", "debug_*")]
-    await changed(control, TAGGED, {"networks": {NETWORK: {"routes": two}}})
-    await page.goto(f"http://{admin.address}/#/settings")
+    await changed(control, {"networks": {NETWORK: {"routes": two}}})
     second = page.get_by_label("Methods of route 2")
     await second.fill("trace_ü")
     await expect(page.locator(".route", has=second).get_by_role("alert")).to_contain_text("expected a method name")
@@ -119,10 +128,10 @@ async def test_routes_are_changed_put_in_order_and_taken_away(
 
 
 async def test_a_route_added_while_another_is_added_elsewhere_leaves_both_once(
-    page: Page, admin: Admin, control: SampleControl
+    visitor: Visitor, admin: Admin, control: SampleControl
 ) -> None:
     await changed(control, TAGGED, ROUTED)
-    await page.goto(f"http://{admin.address}/#/settings")
+    page = await visitor.open(admin.address, "settings")
     await page.get_by_role("button", name="Add a route").click()
     await page.get_by_label("Methods of a new route").fill("trace_*")
     await page.get_by_role("button", name="Add to the pending changes").click()
@@ -135,35 +144,41 @@ async def test_a_route_added_while_another_is_added_elsewhere_leaves_both_once(
     assert [route.methods for route in network(control).routes] == [("eth_getLogs",), ("debug_*",), ("trace_*",)]
 
 
-async def test_a_reader_sees_what_a_node_may_be_asked_for_and_cannot_change_it(visitor: Visitor) -> None:
-    async with reader(visitor, "nodes") as (page, _):
-        await log_in(page, "guest")
-        detail = await opened(page, "a")
-        await expect(detail.locator(".setting", has_text="Time limit of an attempt")).to_contain_text("10 s")
-        await expect(detail.locator(".setting input")).to_have_count(0)
-
-
-async def test_what_a_node_says_it_is_stands_beside_what_is_set(page: Page) -> None:
-    detail = await opened(page, "c")
-    await expect(detail.locator(".facts").first).to_contain_text("rolesarchiveby its own wordexplorer, not archive")
-
-
-async def fill_in(page: Page, address: str) -> None:
+async def fill_in(page: Page, name: str) -> None:
     await page.get_by_role("button", name="Add a node").click()
-    await page.get_by_label("Name").fill("d")
-    await page.get_by_label("Address").fill(address)
+    await page.get_by_label("Name").fill(name)
+    await page.get_by_label("Address").fill(f"https://{name}.example")
 
 
 @pytest.mark.smoke
-async def test_a_node_is_tested_before_it_is_added(page: Page, control: SampleControl) -> None:
-    await fill_in(page, "https://d.example")
+async def test_a_node_is_tested_before_it_is_added_and_one_that_failed_is_added_by_a_second_click_alone(
+    page: Page, control: SampleControl
+) -> None:
+    verdict, found = page.locator("form .said"), dict[str, object]()
+    await page.route("**/api/v1/nodes/test", lambda route: route.fulfill(status=200, json=found))
+    for name, (answer, said) in zip("ef", FAILED, strict=True):
+        found.clear()
+        found.update(answer)
+        await fill_in(page, name)
+        await page.get_by_role("button", name="Add to the pending changes").click()  # nobody asked for a test
+        await expect(verdict).to_contain_text(said)
+        await expect(page.locator(".bar")).not_to_contain_text(f"node {name}")
+        await page.get_by_label("Address").fill("https://g.example")  # another node was not tested yet
+        await expect(page.get_by_role("button", name="Add it all the same")).to_be_hidden()
+        await page.get_by_role("button", name="Test").click()
+        await page.get_by_role("button", name="Add it all the same").click()
+        await expect(page.locator(".bar")).to_contain_text(f"node {name}: add https://g.example")
+
+    await page.unroute("**/api/v1/nodes/test")
+    await page.get_by_role("button", name="Discard").click()
+    await fill_in(page, "d")
     await page.get_by_role("button", name="Test").click()
-    verdict = page.locator("form .said")
     await expect(verdict).to_contain_text("It answers and serves the right chain: head 7, level with the network")
     await expect(page.locator(".bar")).to_be_hidden()
     await page.get_by_role("button", name="Add to the pending changes").click()
     await expect(page.locator(".bar")).to_contain_text("node d: add https://d.example")
     await apply(page)
+    assert [one.id for one in network(control).nodes] == ["a", "b", "c", "d"]
     assert node(control, "d").weight == 1
 
 
@@ -172,36 +187,6 @@ FAILED: list[tuple[dict[str, object], str]] = [
     ({**WRONG, "note": "it says chain 1, the others 1666600000"}, "It serves another chain: it says chain 1"),
     ({**WRONG, "answering": False, "chain_ok": None, "chain_id": None, "note": "no connection"}, "It does not answer"),
 ]
-
-
-@pytest.mark.parametrize(("found", "said"), FAILED)
-async def test_a_node_that_failed_its_test_is_added_by_a_second_click_alone(
-    page: Page, found: dict[str, object], said: str
-) -> None:
-    await page.route("**/api/v1/nodes/test", lambda route: route.fulfill(status=200, json=found))
-    await fill_in(page, "https://d.example")
-    await page.get_by_role("button", name="Add to the pending changes").click()  # nobody asked for a test
-    await expect(page.locator("form .said")).to_contain_text(said)
-    await expect(page.locator(".bar")).to_be_hidden()
-    await page.get_by_label("Address").fill("https://e.example")  # another node was not tested yet
-    await expect(page.get_by_role("button", name="Add it all the same")).to_be_hidden()
-    await page.get_by_role("button", name="Test").click()
-    await page.get_by_role("button", name="Add it all the same").click()
-    await expect(page.locator(".bar")).to_contain_text("node d: add https://e.example")
-
-
-async def test_the_path_of_each_setting_can_be_copied(page: Page) -> None:
-    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    detail = await opened(page, "a")
-    wanted = [f"networks.{NETWORK}.nodes.a.{name}" for name in ("weight", "drain", "timeout")]
-    for path in wanted:
-        await detail.get_by_role("button", name=path, exact=True).click()
-        await expect(detail.get_by_text("copied", exact=True).first).to_be_visible()
-        assert await page.evaluate("navigator.clipboard.readText()") == path
-    await page.evaluate("location.hash = '#/settings'")
-    await expect(page.locator(".setting").first).to_be_visible()
-    paths = await page.locator(".setting button.copies").all_inner_texts()
-    assert paths == await page.locator(".setting > label").evaluate_all("all => all.map((one) => one.title)")
 
 
 async def test_what_is_pressed_stays_until_it_is_let_go_while_figures_go_on(page: Page, view: SampleView) -> None:

@@ -9,7 +9,7 @@ from playwright.async_api import Locator, Page, expect
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from tests.e2e.page.tuning import act, apply, in_force, weight
-from tests.support.browser import Visitor
+from tests.support.browser import Visitor, resize
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import NETWORK, SampleView
@@ -57,33 +57,35 @@ async def below(head: Locator, frame: Locator) -> float:
     )
 
 
-@pytest.mark.parametrize("width", [800, 1366, 1920])
-async def test_heads_stay_in_sight_and_nothing_is_cut(fleets: Admin, visitor: Visitor, width: int) -> None:
-    page = await visitor.open(fleets.address, width=width)
+async def test_heads_stay_in_sight_and_nothing_is_cut(fleets: Admin, visitor: Visitor) -> None:
+    page = await visitor.open(fleets.address)
     for shows, rows in (("nodes", 30), ("methods", 300)):
         await page.evaluate(f"location.hash = '#/{shows}'")
         table = page.get_by_role("region", name=shows.capitalize())
         await expect(table.locator("tr.row")).to_have_count(rows)
-        await expect(table).to_have_class(re.compile("fits"))
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width
-        assert await table.locator("tr.row").first.evaluate("row => row.offsetHeight") < 40
-        await page.evaluate("scrollTo(0, 900)")
-        assert abs(await below(table.locator("thead th").first, page.locator(".strip"))) < 2
-        await expect(table.locator("thead th").first).to_be_in_viewport(ratio=1)
+        for width in (800, 1366, 1920):
+            await page.evaluate("scrollTo(0, 0)")
+            await resize(page, width)
+            await expect(table).to_have_class(re.compile("fits"))
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width, (shows, width)
+            assert await table.locator("tr.row").first.evaluate("row => row.offsetHeight") < 40, (shows, width)
+            await page.evaluate("scrollTo(0, 900)")
+            assert abs(await below(table.locator("thead th").first, page.locator(".strip"))) < 2, (shows, width)
+            await expect(table.locator("thead th").first).to_be_in_viewport(ratio=1)
 
 
-async def test_the_head_of_a_table_that_is_scrolled_in_its_frame_stays_as_well(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, "cache", width=800)
-    frame = page.get_by_role("region", name="Cache tiers")
-    await expect(frame).to_have_class(re.compile("more"))
-    await page.set_viewport_size({"width": 800, "height": 140})
-    await frame.evaluate("frame => { frame.scrollIntoView(); frame.scrollTo(200, 1000); }")
-    assert await frame.evaluate("frame => frame.scrollTop") > 0
-    assert await frame.locator("thead th").first.evaluate(TOP) - float(await frame.evaluate(TOP)) < 3
+async def test_nodes_stand_below_their_network_with_its_head_and_balancer_and_a_menu_at_the_end_is_seen_whole(
+    fleets: Admin, visitor: Visitor
+) -> None:
+    page = await visitor.open(fleets.address, "nodes", width=800)
+    opener = page.get_by_role("button", name="Actions for node n19")
+    await opener.evaluate("button => button.scrollIntoView({ block: 'end' })")
+    await opener.click()
+    await expect(page.get_by_role("menu")).to_be_in_viewport(ratio=1)
+    await page.mouse.click(2, 2)
+    await expect(page.get_by_role("menu")).to_have_count(0)
 
-
-async def test_nodes_stand_below_their_network_with_its_head_and_balancer(fleets: Admin, visitor: Visitor) -> None:
-    page = await visitor.open(fleets.address, "nodes")
+    await resize(page, 1440)
     heads = page.locator("tr.group")
     await expect(heads).to_have_count(3)
     await expect(heads.nth(0)).to_contain_text(f"{NETWORK}▲9 of 10 take calls · head 61\u202f204\u202f811")
@@ -129,7 +131,9 @@ async def test_what_can_be_done_to_a_node_is_in_a_menu_for_the_keyboard_too(page
     await expect(weight(page, "c")).to_be_enabled()
 
 
-async def test_a_row_opens_wherever_it_is_clicked_but_for_its_controls(page: Page) -> None:
+async def test_a_row_opens_wherever_it_is_clicked_but_for_its_controls_or_by_a_probe_and_callers_mistakes_are_not_red(
+    page: Page,
+) -> None:
     row = page.locator("tr.row", has=page.get_by_role("button", name="a", exact=True))
     detail = page.locator("tr.detail:visible")
     await row.locator("td").nth(2).click()
@@ -140,21 +144,13 @@ async def test_a_row_opens_wherever_it_is_clicked_but_for_its_controls(page: Pag
     await expect(detail).to_have_count(0)
     await row.locator(".line").evaluate("line => { getSelection().selectAllChildren(line); line.click(); }")
     await expect(detail).to_have_count(0)  # somebody marked text
-
-
-async def test_a_probe_from_the_menu_opens_the_row_and_tells_what_the_node_said(page: Page) -> None:
     await act(page, "a", "Probe now")
-    await expect(page.locator("tr.detail:visible")).to_contain_text("head 7 in")
+    await expect(detail).to_contain_text("head 7 in")
 
-
-async def test_a_menu_at_the_end_of_the_window_is_seen_whole(fleets: Admin, visitor: Visitor) -> None:
-    page = await visitor.open(fleets.address, "nodes", width=800)
-    opener = page.get_by_role("button", name="Actions for node n19")
-    await opener.evaluate("button => button.scrollIntoView({ block: 'end' })")
-    await opener.click()
-    await expect(page.get_by_role("menu")).to_be_in_viewport(ratio=1)
-    await page.mouse.click(2, 2)
-    await expect(page.get_by_role("menu")).to_have_count(0)
+    many = {"errors": 3, "client_errors": 120, "failed": 2, "failures": {"timeout": 2, "revert": 90}}
+    assert await page.evaluate(FIGURES, many) == [["3 · 120 by callers", "3"], ["2", "2"]]
+    none = {"errors": 0, "client_errors": 0, "failed": 0, "failures": {"timeout": 7}}
+    assert await page.evaluate(FIGURES, none) == [["0", ""], ["0", ""]]
 
 
 FIGURES = """async ({ errors, client_errors, failed, failures }) => {
@@ -168,10 +164,3 @@ FIGURES = """async ({ errors, client_errors, failed, failures }) => {
     };
     return [shown(methodTable(false).columns, { errors, client_errors }), shown(figures(), { failed, failures })];
 }"""
-
-
-async def test_mistakes_of_callers_stand_beside_the_errors_and_are_not_red(page: Page) -> None:
-    many = {"errors": 3, "client_errors": 120, "failed": 2, "failures": {"timeout": 2, "revert": 90}}
-    assert await page.evaluate(FIGURES, many) == [["3 · 120 by callers", "3"], ["2", "2"]]
-    none = {"errors": 0, "client_errors": 0, "failed": 0, "failures": {"timeout": 7}}
-    assert await page.evaluate(FIGURES, none) == [["0", ""], ["0", ""]]

@@ -10,7 +10,7 @@ from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.core import client_limits
-from tests.e2e.page.tuning import apply, field, log_in, reader
+from tests.e2e.page.tuning import apply, field
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings
@@ -42,7 +42,9 @@ async def page(visitor: Visitor, admin: Admin) -> Page:
     return await visitor.open(admin.address, "settings")
 
 
-async def test_every_described_setting_has_its_field_with_explanation_and_default(page: Page) -> None:
+async def test_every_described_setting_has_its_field_in_its_group_with_explanation_and_default_and_is_found_by_filter(
+    page: Page,
+) -> None:
     await expect(page.locator(".setting").first).to_be_visible()
     shown = set(await page.locator(".setting > label").evaluate_all("all => all.map(one => one.title)"))
     elsewhere = ("redis.", "networks.*.nodes.")  # there is no Redis here, and nodes have theirs in Nodes
@@ -59,8 +61,23 @@ async def test_every_described_setting_has_its_field_with_explanation_and_defaul
     keys = {path: path.removeprefix(f"networks.{NETWORK}.").replace(".", " · ").replace("_", " ") for path, _ in names}
     assert [path for path, name in names if name == keys[path]] == []  # each has a name in words, not its key's
 
+    group = page.locator(".group", has=page.get_by_role("heading", name="WebSockets"))
+    await expect(group.locator(".setting")).to_have_count(9)
+    labels = await group.locator(".setting > label").all_inner_texts()
+    assert labels[0] == "Clients may open WebSockets"
+    assert not any("·" in label for label in labels), labels
+    await expect(group.get_by_label("Unread by a client, at most", exact=True)).to_have_value("4 MiB")
 
-async def test_settings_of_several_kinds_are_applied_together_and_undone(page: Page, control: SampleControl) -> None:
+    await page.keyboard.press("/")
+    await page.keyboard.type("hedge.quantile")
+    await expect(page.locator(".setting:visible")).to_have_count(1)
+    await page.get_by_label("Filter settings").fill("nothing has this")
+    await expect(page.locator("main")).to_contain_text("No setting has")
+
+
+async def test_settings_of_several_kinds_are_applied_together_and_undone_and_memory_is_tuned_beside_its_tier_too(
+    page: Page, control: SampleControl
+) -> None:
     await field(page, "Memory for answers, per worker").fill("512 MiB")
     await field(page, "Hedge no earlier than").fill("250ms")
     await field(page, "Nodes asked for one call").fill("5")
@@ -80,9 +97,14 @@ async def test_settings_of_several_kinds_are_applied_together_and_undone(page: P
     await expect(field(page, "Memory for answers, per worker")).to_have_value("256 MB")
     assert control.ledger.settings.memory.size == 256_000_000
 
+    await page.evaluate("location.hash = '#/cache'")
+    await field(page, "Longest answer kept").fill("1 MB")
+    await apply(page)
+    assert control.ledger.settings.memory.max_entry == 1_000_000
+
 
 @pytest.mark.smoke
-async def test_what_is_wrong_is_said_at_its_field_before_it_is_applied(
+async def test_what_is_wrong_is_said_at_its_field_and_a_setting_goes_back_to_its_default_by_a_click_or_when_emptied(
     page: Page, visitor: Visitor, control: SampleControl
 ) -> None:
     visitor.expected = ["422"]
@@ -96,32 +118,18 @@ async def test_what_is_wrong_is_said_at_its_field_before_it_is_applied(
     await quantile.fill("0.9")
     await expect(row.get_by_role("alert")).to_be_hidden()
     await field(page, "Time to receive a request").fill("20 s")
-    await apply(page)
-    assert control.ledger.settings.networks[NETWORK].hedge.quantile == 0.9
-    assert control.ledger.settings.http.read_timeout == 20
-
-
-async def test_a_setting_goes_back_to_its_default_by_a_click_or_when_it_is_emptied(
-    page: Page, control: SampleControl
-) -> None:
     await field(page, "Nodes asked for one call").fill("7")
     await field(page, "Blocks until final").fill("12")
     await apply(page)
-    assert control.ledger.settings.networks[NETWORK].finality_depth == 12
+    network = control.ledger.settings.networks[NETWORK]
+    assert (network.hedge.quantile, network.attempts, network.finality_depth) == (0.9, 7, 12)
+    assert control.ledger.settings.http.read_timeout == 20
+
     await page.get_by_role("button", name="Nodes asked for one call: back to 3").click()
     await field(page, "Blocks until final").fill("")
     await apply(page)
     network = control.ledger.settings.networks[NETWORK]
     assert (network.attempts, network.finality_depth) == (3, None)
-
-
-async def test_the_filter_finds_a_setting_by_key_or_explanation(page: Page) -> None:
-    await expect(page.locator(".setting").first).to_be_visible()
-    await page.keyboard.press("/")
-    await page.keyboard.type("hedge.quantile")
-    await expect(page.locator(".setting:visible")).to_have_count(1)
-    await page.get_by_label("Filter settings").fill("nothing has this")
-    await expect(page.locator("main")).to_contain_text("No setting has")
 
 
 async def test_of_several_networks_the_one_that_is_picked_is_tuned(visitor: Visitor) -> None:
@@ -141,17 +149,10 @@ async def test_of_several_networks_the_one_that_is_picked_is_tuned(visitor: Visi
         await admin.close()
 
 
-async def test_memory_is_tuned_beside_its_tier(page: Page, admin: Admin, control: SampleControl) -> None:
-    await page.goto(f"http://{admin.address}/#/cache")
-    await field(page, "Longest answer kept").fill("1 MB")
-    await apply(page)
-    assert control.ledger.settings.memory.max_entry == 1_000_000
-
-
 async def test_a_key_is_shown_once_and_its_holder_limited_disabled_and_removed(
-    page: Page, admin: Admin, control: SampleControl
+    visitor: Visitor, admin: Admin, control: SampleControl
 ) -> None:
-    await page.goto(f"http://{admin.address}/#/clients")
+    page = await visitor.open(admin.address, "clients")
     await page.get_by_role("button", name="Make a key").click()
     await page.get_by_label("Name of the holder").fill("alice")
     await page.get_by_role("button", name="Make", exact=True).click()
@@ -230,14 +231,3 @@ async def test_two_who_make_a_key_for_one_holder_at_once_both_have_theirs(
     await apply(pages[1])
     assert control.ledger.settings.clients.keys["alice"].hashes[:2] == first
     assert len(control.ledger.settings.clients.keys["alice"].hashes) == 3
-
-
-async def test_a_reader_sees_values_and_no_controls(visitor: Visitor) -> None:
-    async with reader(visitor, "settings") as (page, address):
-        await log_in(page, "guest")
-        await expect(page.locator(".setting", has_text="Memory for answers")).to_contain_text("256 MB")
-        assert await page.locator(".setting input, .setting select, .setting-value button:visible").count() == 0
-        await expect(page.get_by_role("button", name="Add a route")).to_be_hidden()
-        await page.goto(f"http://{address}/#/clients")
-        await expect(page.locator("main h1").first).to_have_text("Clients")
-        await expect(page.get_by_role("button", name="Make a key")).to_be_hidden()

@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from tests.e2e.page.tuning import act, in_force, log_in, reader, weight
+from tests.e2e.page.tuning import act, in_force, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl
@@ -17,7 +17,10 @@ async def page(visitor: Visitor, admin: Admin) -> Page:
 
 
 @pytest.mark.smoke
-async def test_several_edits_are_collected_and_applied_together(page: Page, control: SampleControl) -> None:
+async def test_several_edits_are_applied_together_a_refused_one_changes_nothing_and_who_lacks_one_is_named(
+    page: Page, visitor: Visitor, control: SampleControl
+) -> None:
+    visitor.expected = ["409"]
     await weight(page, "a").fill("1")
     await weight(page, "b").fill("3")
     bar = page.locator(".bar")
@@ -32,49 +35,64 @@ async def test_several_edits_are_collected_and_applied_together(page: Page, cont
     assert len(control.published) == 1
     assert (in_force(control, "a"), in_force(control, "b")) == (1, 3)
 
-
-async def test_what_is_applied_names_the_workers_that_do_not_have_it_yet(page: Page, control: SampleControl) -> None:
-    control.lagging.append("w2")
+    control.refusal = "w1: not enough memory"
     await weight(page, "a").fill("8")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(bar).to_contain_text("not enough memory")
+    assert in_force(control, "a") == 1
+
+    control.refusal = ""
+    control.lagging.append("w2")
     await page.get_by_role("button", name="Apply", exact=True).click()
-    await expect(page.locator(".bar")).to_contain_text("1 of 2 workers have it, not yet w2")
+    await expect(bar).to_contain_text("1 of 2 workers have it, not yet w2")
 
 
-async def test_what_a_drain_takes_from_a_node_is_told_before_it_is_applied(page: Page) -> None:
-    await act(page, "a", "Drain")
-    await expect(page.locator(".tune").first).to_contain_text("71.4\u202f% now, then no calls")
-
-
-async def test_a_slider_moves_by_one_with_the_arrow_keys_and_mirrors_the_number(page: Page) -> None:
+async def test_what_a_drain_takes_is_told_and_draining_the_last_node_is_asked_about_once(
+    page: Page, control: SampleControl
+) -> None:
+    """A slider that is put back is no change; two drains leave no node, and the second Ctrl+Enter asks no more."""
     slider = page.get_by_label("Weight of node a", exact=True)
     await slider.focus()
     await page.keyboard.press("ArrowRight")
     await expect(weight(page, "a")).to_have_value("6")
     await weight(page, "a").fill("5")
     await expect(page.locator(".bar")).to_be_hidden()  # back to what is in force is no change
+    await act(page, "a", "Drain")
+    await expect(page.locator(".tune").first).to_contain_text("71.4\u202f% now, then no calls")
+    await act(page, "b", "Drain")
+    await page.keyboard.press("Control+Enter")
+    await expect(page.locator("dialog")).to_contain_text("No node of this network would take calls")
+    await expect(page.locator("dialog")).to_contain_text("every call that is not cached would fail")
+    await page.keyboard.press("Control+Enter")
+    await expect(page.locator("dialog")).to_have_count(1)
+    await page.keyboard.press("Escape")
+    await expect(page.locator("dialog")).to_have_count(0)
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator("dialog")).to_be_visible()
+    assert control.published == []
 
 
-async def test_a_change_is_undone_with_a_click(page: Page, control: SampleControl) -> None:
+async def test_a_change_is_undone_with_a_click_and_by_keyboard_where_the_way_back_has_the_focus(
+    page: Page, control: SampleControl
+) -> None:
     await weight(page, "a").fill("9")
     await page.keyboard.press("Control+Enter")
     await page.get_by_role("button", name="Undo", exact=True).click()
     await expect(weight(page, "a")).to_have_value("5")
     assert in_force(control, "a") == 5
+    await weight(page, "a").fill("9")
+    await page.get_by_role("button", name="Apply", exact=True).focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("button", name="Undo", exact=True)).to_be_focused()
+    assert in_force(control, "a") == 9
+    await page.keyboard.press("Enter")
+    await expect(weight(page, "a")).to_have_value("5")
 
 
-async def test_two_pages_see_each_others_changes(page: Page, visitor: Visitor, admin: Admin) -> None:
-    other = await visitor.open(admin.address, "nodes")
-    await expect(weight(other, "a")).to_have_value("5")
-    await weight(page, "a").fill("8")
-    await page.get_by_role("button", name="Apply").click()
-    await expect(weight(other, "a")).to_have_value("8")
-    await expect(other.locator("#revision")).to_contain_text("revision 2")
-
-
-async def test_an_edit_survives_a_change_made_elsewhere_and_says_so(
+async def test_an_edit_survives_a_change_made_elsewhere_and_nothing_may_be_changed_before_it_is_known_who_looks(
     page: Page, visitor: Visitor, control: SampleControl
 ) -> None:
-    visitor.expected = ["412"]
+    visitor.expected = ["412", "500"]
     await weight(page, "a").fill("8")
     stale = {"if-match": '"999"'}
     await page.route("**/api/v1/settings", lambda route: route.continue_(headers={**route.request.headers, **stale}))
@@ -86,20 +104,18 @@ async def test_an_edit_survives_a_change_made_elsewhere_and_says_so(
     await page.get_by_role("button", name="Apply").click()
     await expect(page.locator(".bar")).to_contain_text("networks.harmony-s0.nodes.a.weight: 5 -> 8")
 
+    await expect(weight(page, "a")).to_be_enabled()
+    await page.route("**/api/v1/session", lambda route: route.fulfill(status=500, json={"title": "out of order"}))
+    await page.reload()
+    await expect(page.locator("#lost")).to_contain_text("out of order")
+    await expect(page.locator(".tune")).to_have_count(0)
+    await page.unroute("**/api/v1/session")
+    await expect(weight(page, "a")).to_be_enabled()
 
-@pytest.mark.smoke
-async def test_a_refused_change_is_told_and_changes_nothing(
+
+async def test_a_node_is_added_and_removed_removing_is_asked_about_and_a_wrong_field_is_named(
     page: Page, visitor: Visitor, control: SampleControl
 ) -> None:
-    visitor.expected = ["409"]
-    control.refusal = "w1: not enough memory"
-    await weight(page, "a").fill("8")
-    await page.get_by_role("button", name="Apply").click()
-    await expect(page.locator(".bar")).to_contain_text("not enough memory")
-    assert in_force(control, "a") == 5
-
-
-async def test_a_field_that_is_wrong_is_named(page: Page, visitor: Visitor) -> None:
     visitor.expected = ["422"]
     await page.get_by_role("button", name="Add a node").click()
     await page.get_by_label("Name").fill("d")
@@ -107,11 +123,6 @@ async def test_a_field_that_is_wrong_is_named(page: Page, visitor: Visitor) -> N
     await page.get_by_role("button", name="Add to the pending changes").click()
     await expect(page.locator("form .said")).to_contain_text("url")
     await expect(page.locator(".bar")).to_be_hidden()
-
-
-async def test_a_node_is_added_and_removed_and_removing_is_asked_about(page: Page, control: SampleControl) -> None:
-    await page.get_by_role("button", name="Add a node").click()
-    await page.get_by_label("Name").fill("d")
     await page.get_by_label("Address").fill("https://d.example")
     await page.get_by_role("button", name="Add to the pending changes").click()
     await page.get_by_role("button", name="Apply").click()
@@ -128,17 +139,10 @@ async def test_a_node_is_added_and_removed_and_removing_is_asked_about(page: Pag
     assert [node.id for node in control.ledger.settings.networks[NETWORK].nodes] == ["b", "c", "d"]
 
 
-async def test_draining_the_last_node_is_asked_about(page: Page) -> None:
-    for node in "ab":
-        await act(page, node, "Drain")
-    await page.get_by_role("button", name="Apply").click()
-    await expect(page.locator("dialog")).to_contain_text("every call that is not cached would fail")
-
-
-async def test_a_method_gets_a_rule_of_its_own_and_loses_it_again(
-    page: Page, admin: Admin, control: SampleControl
+async def test_a_method_gets_a_rule_of_its_own_and_loses_it_and_an_error_is_classed_by_a_rule_that_was_tried(
+    visitor: Visitor, admin: Admin, control: SampleControl
 ) -> None:
-    await page.goto(f"http://{admin.address}/#/methods")
+    page = await visitor.open(admin.address, "methods")
     await page.get_by_role("button", name="hmyv2_call", exact=True).click()
     await page.get_by_label("kept", exact=True).select_option("off")
     await page.get_by_role("button", name="Apply").click()
@@ -148,56 +152,26 @@ async def test_a_method_gets_a_rule_of_its_own_and_loses_it_again(
     await expect(page.get_by_label("kept", exact=True)).to_have_value("")
     assert control.ledger.settings.networks[NETWORK].rules == {}
 
-
-async def test_an_error_is_classed_by_a_rule_that_was_tried_first(
-    page: Page, admin: Admin, control: SampleControl
-) -> None:
-    await page.goto(f"http://{admin.address}/#/errors")
+    await page.evaluate("location.hash = '#/errors'")
     await page.get_by_role("button", name="is on holiday").click()
     await page.get_by_role("button", name="Try").click()
     await expect(page.locator("tr.detail:visible")).to_contain_text("the rule you try")
     await page.get_by_role("button", name="Add to the pending changes").click()
     await page.get_by_role("button", name="Apply").click()
-    await expect(page.locator(".bar")).to_contain_text("Revision 2")
+    await expect(page.locator(".bar")).to_contain_text("Revision 4")
     (rule,) = control.ledger.settings.networks[NETWORK].error_rules
     assert rule.kind == "rate-limited"
 
 
-async def test_the_record_shows_who_changed_what_and_goes_back(
-    page: Page, admin: Admin, control: SampleControl
-) -> None:
+async def test_the_record_shows_who_changed_what_and_goes_back(page: Page, control: SampleControl) -> None:
     for wanted in ("6", "7"):
         await weight(page, "a").fill(wanted)
         await page.get_by_role("button", name="Apply").click()
         await expect(page.locator(".bar")).to_contain_text("worker has it")
-    await page.goto(f"http://{admin.address}/#/changes")
+    await page.evaluate("location.hash = '#/changes'")
     await page.get_by_role("button", name="weight: 5 -> 6").click()
     await expect(page.locator("tr.detail:visible")).to_contain_text("networks.harmony-s0.nodes.a.weight")
     await page.get_by_role("button", name="Go back to before this").click()
     await page.locator("dialog").get_by_role("button", name="Go back").click()
     await expect(page.locator("#revision")).to_contain_text("revision 4")
     assert in_force(control, "a") == 5
-
-
-async def test_a_reader_looks_and_cannot_change(visitor: Visitor) -> None:
-    visitor.expected = ["401"]  # of a wrong password
-    async with reader(visitor, "nodes") as (page, _):
-        await log_in(page, "guest", "wrong")
-        await expect(page.get_by_role("alert")).to_contain_text("wrong")
-        await log_in(page, "guest")
-        await expect(page.locator("main")).to_contain_text("You may look, not change")
-        await expect(page.locator(".tune b").first).to_have_text("5")
-        await expect(weight(page, "a")).to_have_count(0)
-        await page.get_by_role("button", name="Log out guest").click()
-        await expect(page.get_by_role("button", name="Log in")).to_be_visible()
-
-
-async def test_nothing_may_be_changed_before_it_is_known_who_looks(page: Page, visitor: Visitor) -> None:
-    visitor.expected = ["500"]
-    await expect(weight(page, "a")).to_be_enabled()
-    await page.route("**/api/v1/session", lambda route: route.fulfill(status=500, json={"title": "out of order"}))
-    await page.reload()
-    await expect(page.locator("#lost")).to_contain_text("out of order")
-    await expect(page.locator(".tune")).to_have_count(0)
-    await page.unroute("**/api/v1/session")
-    await expect(weight(page, "a")).to_be_enabled()

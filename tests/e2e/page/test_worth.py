@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from msgspec.structs import replace
 from playwright.async_api import Locator, Page, expect
 
@@ -16,7 +15,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
 from rpcaccel.controlplane.settings.audit import Author
-from tests.e2e.page.test_axe import LOOKS, grave
+from tests.e2e.page.test_axe import LOOKS, grave, looked_at
 from tests.e2e.page.tuning import PASSWORD, apply, log_in
 from tests.support.browser import Visitor
 from tests.support.described_answers import problems
@@ -75,6 +74,12 @@ async def known(page: Page, node: str) -> Locator:
     return table(page, "Nodes").locator("tr.detail:visible")
 
 
+async def shut(page: Page, node: str) -> None:
+    """Close the row of a node in the first table again."""
+    await table(page, "Nodes").get_by_role("button", name=node, exact=True).click()
+    await expect(table(page, "Nodes").locator("tr.detail:visible")).to_have_count(0)
+
+
 def weights(control: SampleControl) -> dict[str, int]:
     return {node.id: node.weight for node in control.ledger.settings.networks[NETWORK].nodes}
 
@@ -82,9 +87,10 @@ def weights(control: SampleControl) -> dict[str, int]:
 # -- proofs ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_proof_is_a_table_in_the_node_s_row_which_says_what_was_not_found_out_and_what_differed(
-    page: Page,
+async def test_a_node_s_row_tells_its_proof_what_was_not_found_out_what_ends_one_and_when_it_gets_one(
+    page: Page, control: SampleControl
 ) -> None:
+    """Node a is well, b differs from another, d is being proved, and c has no proof."""
     proof = (await known(page, "a")).locator(".proof")
     for words in (
         "with 98 calls in 1.53\u202fs",
@@ -99,7 +105,7 @@ async def test_a_proof_is_a_table_in_the_node_s_row_which_says_what_was_not_foun
     ):
         await expect(proof).to_contain_text(words)
     await expect(proof.locator(".isbad, .wrong")).to_have_count(0)
-    await table(page, "Nodes").get_by_role("button", name="a", exact=True).click()
+    await shut(page, "a")
     proof = (await known(page, "b")).locator(".proof")
     for words in (
         "oldest statenone",
@@ -110,28 +116,12 @@ async def test_a_proof_is_a_table_in_the_node_s_row_which_says_what_was_not_foun
         "how far back its logs reach was not found out",
     ):
         await expect(proof).to_contain_text(words)
-
-
-async def test_a_node_that_is_being_proved_says_what_ends_that(page: Page) -> None:
+    await shut(page, "b")
     await expect(row(page, "Nodes", "d")).to_contain_text("being proved")
     detail = await known(page, "d")
     await expect(detail).to_contain_text("That takes 30 s at the most; then it gets calls")
     await expect(detail.get_by_role("button", name="Prove again")).to_be_hidden()
-
-
-async def test_a_node_is_proved_again_by_a_press_and_the_page_says_when_it_was(
-    page: Page, admin: Admin, view: SampleView
-) -> None:
-    detail = await known(page, "a")
-    await detail.get_by_role("button", name="Prove again").click()
-    word = detail.locator(".buttons", has_text="Prove again").get_by_role("status")
-    await expect(word).to_contain_text("it goes on serving meanwhile")
-    view.node_list[0] = replace(view.node_list[0], proof=replace(sample_proof(), at=AT + 60))
-    busy(view, admin, 1)
-    await expect(word).to_contain_text("Proved anew at")
-
-
-async def test_a_node_without_a_proof_says_when_it_gets_one(page: Page, control: SampleControl) -> None:
+    await shut(page, "d")
     detail = await known(page, "c")
     await expect(detail).to_contain_text("Not proved yet. Nodes that are there at the start are proved")
     await expect(detail.get_by_role("button", name="Prove now")).to_be_visible()
@@ -142,13 +132,17 @@ async def test_a_node_without_a_proof_says_when_it_gets_one(page: Page, control:
 # -- agreement -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_suspected_node_is_marked_and_leads_to_its_cases(page: Page, view: SampleView, admin: Admin) -> None:
+async def test_a_suspected_node_is_marked_attention_leads_to_it_and_it_leads_to_its_cases(
+    page: Page, view: SampleView, admin: Admin
+) -> None:
     await expect(row(page, "Nodes", "b").locator(".state.bad")).to_have_count(0)
     suspect(view)
     busy(view, admin, 1)
     await expect(row(page, "Nodes", "b").locator(".state.bad")).to_have_text("✖suspected")
     await expect(row(page, "Nodes", "a").locator(".state.bad")).to_have_count(0)
-    detail = await known(page, "b")
+    await page.evaluate("location.hash = '#/overview'")
+    await page.get_by_role("link", name=re.compile("was contradicted by two others in 2 of 31")).click()
+    detail = table(page, "Nodes").locator("tr.detail:visible")
     await expect(detail).to_contain_text("2 of 31 wrong · 1 undecided · 3 false hashes")
     await expect(table(page, CASES).locator("tr.row")).to_have_count(3)
     await detail.get_by_role("button", name="Show the cases").click()
@@ -157,22 +151,9 @@ async def test_a_suspected_node_is_marked_and_leads_to_its_cases(page: Page, vie
     await expect(page.get_by_label("Contradicted", exact=True)).to_have_value(f"{NETWORK}/b")
 
 
-async def test_attention_about_a_suspected_node_leads_to_it(visitor: Visitor, view: SampleView, admin: Admin) -> None:
-    suspect(view)
-    busy(view, admin, 1)
-    page = await visitor.open(admin.address)
-    await page.get_by_role("link", name=re.compile("was contradicted by two others in 2 of 31")).click()
-    await expect(table(page, "Nodes").locator("tr.detail:visible")).to_contain_text("Show the cases")
-
-
-async def test_the_node_table_is_quiet_about_agreement_where_there_is_no_doubt(page: Page) -> None:
-    agreed = row(page, WORTH, "a").locator("td[data-title=Agreement]")
-    await expect(agreed).to_have_text("0 of 512 wrong · 1 undecided")
-    await expect(agreed.locator(".isbad, .iswarn")).to_have_count(0)
-    await expect(row(page, WORTH, "c").locator("td[data-title=Agreement]")).to_have_text("none compared")
-
-
-async def test_a_case_opens_to_the_call_and_each_answer(page: Page) -> None:
+async def test_a_case_opens_to_the_call_and_each_answer_and_one_that_nobody_could_decide_blames_nobody(
+    page: Page,
+) -> None:
     rows = table(page, CASES).locator("tr.row")
     await expect(rows.nth(0)).to_contain_text("✖b")
     await expect(rows.nth(0)).to_contain_text("61\u202f200\u202f000")
@@ -186,24 +167,23 @@ async def test_a_case_opens_to_the_call_and_each_answer(page: Page) -> None:
     await expect(answers.nth(0)).to_contain_text('{"balance":"0x29"}')
     await expect(answers.nth(1)).not_to_contain_text("contradicted")
     await expect(answers.nth(1)).to_contain_text("head 61\u202f204\u202f000")
-
-
-async def test_a_case_that_nobody_could_decide_blames_nobody(page: Page) -> None:
+    await rows.nth(0).get_by_role("button").click()
     await page.get_by_label("Contradicted", exact=True).select_option("nobody could decide")
-    only = table(page, CASES).locator("tr.row")
-    await expect(only).to_have_count(1)
-    await only.get_by_role("button").click()
-    detail = table(page, CASES).locator("tr.detail:visible")
+    await expect(rows).to_have_count(1)
+    await rows.get_by_role("button").click()
     await expect(detail).to_contain_text("none is blamed")
-    await expect(detail.locator(".samples > li").nth(0)).to_contain_text(
-        "the first 2\u202f000 characters of 412\u202fkB"
-    )
-    await expect(detail.locator(".samples > li").nth(1)).to_contain_text("head –2 bytes")
+    await expect(answers.nth(0)).to_contain_text("the first 2\u202f000 characters of 412\u202fkB")
+    await expect(answers.nth(1)).to_contain_text("head –2 bytes")
 
 
-async def test_without_cases_the_view_says_how_it_fills(visitor: Visitor, view: SampleView) -> None:
+async def test_where_nothing_is_suggested_the_reason_is_said_and_without_cases_the_view_says_how_it_fills(
+    visitor: Visitor, view: SampleView
+) -> None:
     plain = await serve(view, SampleControl())
     page = await visitor.open(plain.address, "nodes")
+    block = page.locator(".suggestion")
+    await expect(block).to_contain_text("None other than those in force: too few calls that can be compared")
+    await expect(block.get_by_role("button", name="Apply these weights")).to_be_hidden()
     said = "Answers about final blocks are compared with those of a second node: 1 in 200."
     await expect(page.locator("main")).to_contain_text(f"No two nodes differed yet. {said}")
     await page.get_by_role("link", name="How many are compared").click()
@@ -215,7 +195,13 @@ async def test_without_cases_the_view_says_how_it_fills(visitor: Visitor, view: 
 # -- worth -----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_a_node_is_worth_is_told_against_the_others(page: Page) -> None:
+async def test_what_a_node_is_worth_is_told_against_the_others_quietly_where_all_agree_over_the_hour_or_the_day(
+    page: Page,
+) -> None:
+    agreed = row(page, WORTH, "a").locator("td[data-title=Agreement]")
+    await expect(agreed).to_have_text("0 of 512 wrong · 1 undecided")
+    await expect(agreed.locator(".isbad, .iswarn")).to_have_count(0)
+    await expect(row(page, WORTH, "c").locator("td[data-title=Agreement]")).to_have_text("none compared")
     b = row(page, WORTH, "b")
     await expect(b.locator('td[data-title="Against the others"]')).to_have_text(re.compile(r"^\d\.\d\d× \(\d\.\d\d–\d"))
     await expect(b.locator("td[data-title=Errors]")).to_have_text(re.compile(r"^\d+ · \d"))
@@ -226,14 +212,11 @@ async def test_what_a_node_is_worth_is_told_against_the_others(page: Page) -> No
     detail = table(page, WORTH).locator("tr.detail:visible")
     await expect(detail).to_contain_text("Errors by kind")
     await expect(detail.locator("table.methods tbody tr", has_text="hmyv2_call")).to_contain_text("×")
-
-
-async def test_the_report_is_over_the_hour_or_the_day(page: Page) -> None:
-    await expect(table(page, WORTH)).to_be_visible()
+    over = page.get_by_role("group", name="Report over")
     async with page.expect_response(re.compile(r"report\?over=day")):
-        await page.get_by_role("group", name="Report over").get_by_role("button", name="24 h").click()
+        await over.get_by_role("button", name="24 h").click()
     await expect(page.locator("main")).to_contain_text("in the last day, of which there are")
-    await page.get_by_role("group", name="Report over").get_by_role("button", name="1 h").click()
+    await over.get_by_role("button", name="1 h").click()
     await expect(page.locator("main")).to_contain_text("in the last hour, of which there are")
 
 
@@ -255,9 +238,10 @@ async def test_a_quota_that_will_not_last_is_warned_of_and_a_price_gives_a_colum
     await admin.close()
 
 
-async def test_the_report_is_asked_for_by_the_nodes_view_alone_and_not_each_second(
+async def test_the_report_is_asked_for_by_the_nodes_view_alone_not_each_second_and_one_that_fails_is_said(
     visitor: Visitor, admin: Admin
 ) -> None:
+    visitor.expected = ["503"]
     page = await visitor.open(admin.address)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
@@ -271,10 +255,8 @@ async def test_the_report_is_asked_for_by_the_nodes_view_alone_and_not_each_seco
         pass
     assert asked.count(REPORT) == 1
 
-
-async def test_a_report_that_fails_is_said_and_leaves_the_nodes_alone(visitor: Visitor, admin: Admin) -> None:
-    visitor.expected = ["503"]
-    page = await visitor.open(admin.address)
+    await page.evaluate("location.hash = '#/overview'")
+    await expect(table(page, WORTH)).to_have_count(0)
     await page.route("**/nodes/report*", lambda route: route.fulfill(status=503, json={"title": "too busy"}))
     await page.evaluate("location.hash = '#/nodes'")
     await expect(page.locator("main")).to_contain_text(
@@ -287,9 +269,11 @@ async def test_a_report_that_fails_is_said_and_leaves_the_nodes_alone(visitor: V
 # -- suggested weights -----------------------------------------------------------------------------------------------
 
 
-async def test_suggested_weights_are_applied_by_one_press_and_undone_by_one(page: Page, control: SampleControl) -> None:
+async def test_suggested_weights_are_applied_by_one_press_undone_by_one_or_applied_by_themselves(
+    page: Page, control: SampleControl
+) -> None:
     before = weights(control)
-    block = page.locator(".suggestion")
+    block, bar = page.locator(".suggestion"), page.locator(".bar")
     await expect(block).to_contain_text("By the last hour: the mean would have been")
     await expect(block.locator(".replayed")).to_contain_text(re.compile(r"p50 .* → .*p99 .* → .*mean .* → "))
     a = block.locator("tbody tr").nth(0)
@@ -300,15 +284,24 @@ async def test_suggested_weights_are_applied_by_one_press_and_undone_by_one(page
     request = await sent.value
     assert shown.endswith(f" {request.post_data_json['weights']['a']}")
     assert await request.header_value("if-match") == '"1"'
-    await expect(page.locator(".bar")).to_contain_text("worker has it")
+    await expect(bar).to_contain_text("worker has it")
     assert shown.endswith(f" {weights(control)['a']}")
     assert weights(control) != before
-    await page.locator(".bar").get_by_role("button", name="Undo").click()
-    await expect(page.locator(".bar")).to_contain_text("Revision 3")
+    await bar.get_by_role("button", name="Undo").click()
+    await expect(bar).to_contain_text("Revision 3")
     assert weights(control) == before
 
+    await page.get_by_label(f"Suggested weights of {NETWORK} are applied").select_option("auto")
+    await expect(bar).to_contain_text("1 change")
+    await apply(page)
+    assert control.ledger.settings.networks[NETWORK].weights == "auto"
+    await expect(block).to_contain_text("Applied by themselves: a step every ten minutes at the most")
+    await expect(block.get_by_role("button", name="Apply these weights")).to_be_hidden()
 
-async def test_what_is_about_to_be_pressed_does_not_change(page: Page, admin: Admin, view: SampleView) -> None:
+
+async def test_what_is_about_to_be_pressed_does_not_change_and_a_new_case_moves_no_row_under_the_pointer(
+    page: Page, admin: Admin, view: SampleView, control: SampleControl
+) -> None:
     block = page.locator(".suggestion")
     button = block.get_by_role("button", name="Apply these weights")
     await button.hover()
@@ -320,31 +313,19 @@ async def test_what_is_about_to_be_pressed_does_not_change(page: Page, admin: Ad
     await expect(row(page, WORTH, "a")).to_contain_text("k")
     assert await block.inner_text() == seen
 
+    rows = table(page, CASES).locator("tr.row")
+    await expect(rows).to_have_count(3)
+    await rows.nth(1).hover()
+    control.cases.insert(0, sample_case(at=1_900_000_000.0, method="hmyv2_getCode"))
+    await page.evaluate(ASK_SOON)
+    await expect(rows).to_have_count(4)
+    await expect(rows.nth(3)).to_contain_text("hmyv2_getCode")
+
 
 ASK_SOON = """() => {
     const real = performance.now.bind(performance);
     performance.now = () => real() + 11_000;
 }"""
-
-
-async def test_where_nothing_is_suggested_the_reason_is_said(visitor: Visitor, view: SampleView) -> None:
-    plain = await serve(view, SampleControl())
-    page = await visitor.open(plain.address, "nodes")
-    block = page.locator(".suggestion")
-    await expect(block).to_contain_text("None other than those in force: too few calls that can be compared")
-    await expect(block.get_by_role("button", name="Apply these weights")).to_be_hidden()
-    await page.close()
-    await plain.close()
-
-
-async def test_weights_that_are_applied_by_themselves_say_when(page: Page, control: SampleControl) -> None:
-    await page.get_by_label(f"Suggested weights of {NETWORK} are applied").select_option("auto")
-    await expect(page.locator(".bar")).to_contain_text("1 change")
-    await apply(page)
-    assert control.ledger.settings.networks[NETWORK].weights == "auto"
-    block = page.locator(".suggestion")
-    await expect(block).to_contain_text("Applied by themselves: a step every ten minutes at the most")
-    await expect(block.get_by_role("button", name="Apply these weights")).to_be_hidden()
 
 
 async def test_a_reader_sees_the_report_and_no_controls(visitor: Visitor, view: SampleView) -> None:
@@ -368,29 +349,22 @@ async def test_a_reader_sees_the_report_and_no_controls(visitor: Visitor, view: 
 # -- all of it -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("look", "width"), LOOKS)
-async def test_axe_finds_nothing_serious_and_all_fits(visitor: Visitor, admin: Admin, look: str, width: int) -> None:
-    page = await visitor.open(admin.address, "nodes", width=width, color_scheme=look, reduced_motion="reduce")
+async def test_axe_finds_nothing_serious_and_all_fits(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "nodes", reduced_motion="reduce")
     await expect(table(page, CASES)).to_be_visible()
     await known(page, "b")
     for name in (WORTH, CASES):
         await table(page, name).locator("tr.row .open").nth(1).click()
     await expect(page.locator("tr.detail:visible")).to_have_count(3)
-    assert await grave(page) == []
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    for look, width in LOOKS:
+        await looked_at(page, look, width)
+        assert await grave(page, "main") == [], (look, width)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-async def test_a_new_case_moves_no_row_under_the_pointer(page: Page, control: SampleControl) -> None:
-    rows = table(page, CASES).locator("tr.row")
-    await expect(rows).to_have_count(3)
-    await rows.nth(1).hover()
-    control.cases.insert(0, sample_case(at=1_900_000_000.0, method="hmyv2_getCode"))
-    await page.evaluate(ASK_SOON)
-    await expect(rows).to_have_count(4)
-    await expect(rows.nth(3)).to_contain_text("hmyv2_getCode")
-
-
-async def test_what_the_page_asks_for_is_described_and_answered_so(page: Page) -> None:
+async def test_a_node_is_proved_again_by_a_press_and_what_the_page_asks_for_is_described_and_answered_so(
+    page: Page, admin: Admin, view: SampleView
+) -> None:
     found = describe(ROUTES, lambda _: None)
     await expect(table(page, WORTH)).to_be_visible()
     async with page.expect_response(re.compile("/nodes/report")) as answered:
@@ -400,7 +374,11 @@ async def test_what_the_page_asks_for_is_described_and_answered_so(page: Page) -
     page.on("request", lambda one: calls.append((one.method, urlsplit(one.url).path)))
     detail = await known(page, "a")
     await detail.get_by_role("button", name="Prove again").click()
-    await expect(detail.get_by_text("it goes on serving meanwhile")).to_be_visible()
+    word = detail.locator(".buttons", has_text="Prove again").get_by_role("status")
+    await expect(word).to_contain_text("it goes on serving meanwhile")
+    view.node_list[0] = replace(view.node_list[0], proof=replace(sample_proof(), at=AT + 60))
+    busy(view, admin, 1)
+    await expect(word).to_contain_text("Proved anew at")
     await page.locator(".suggestion").get_by_role("button", name="Apply these weights").click()
     await expect(page.locator(".bar")).to_contain_text("worker has it")
     made = {(method, path) for method, path in calls if method == "POST"}
