@@ -11,7 +11,8 @@ import aiohttp
 import pytest
 
 from rpcaccel.simnode.server.factories import harmony_nodes
-from tests.support.running import QUICK, found, until
+from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.running import QUICK, Running, found, until
 from tests.support.services import Program
 from tests.support.webhook_receiver import WebhookReceiver, receiving_webhooks
 
@@ -40,15 +41,21 @@ async def told(receiver: WebhookReceiver, status: str, subject: str) -> Any:
 
 
 @pytest.mark.smoke
-async def test_a_receiver_is_told_of_a_node_that_dies_and_of_its_return(
+async def test_a_receiver_is_told_of_a_node_that_dies_and_of_its_return_unless_it_is_silenced(
     new_program: Callable[..., Program], http: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
+    """Silences, and webhooks that were set while it ran, outlive a restart."""
+
+    async def started() -> Running:
+        proxy = await found(new_program("serve", "--config", tmp_path / "rpcaccel.toml", env=env), http)
+        await proxy.ready()
+        return proxy
+
     async with harmony_nodes(2) as nodes, receiving_webhooks() as receiver:
         listed = ", ".join(f'"{node.url},id={node.name}"' for node in nodes)
         (tmp_path / "rpcaccel.toml").write_text(CONFIG.format(nodes=listed))
         env = QUICK | {"HOOK": receiver.url}
-        proxy = await found(new_program("serve", "--config", tmp_path / "rpcaccel.toml", env=env), http)
-        await proxy.ready()
+        proxy = await started()
         lost, subject = nodes[0], f"harmony-s0/{nodes[0].name}"
         await lost.kill()
         begun = await told(receiver, "firing", subject)
@@ -62,38 +69,28 @@ async def test_a_receiver_is_told_of_a_node_that_dies_and_of_its_return(
         assert (status, [one["ok"] for one in tests["tests"]]) == (200, [True, True])
         assert any(subject in body.get("text", "") for body in receiver.bodies)
         assert (await proxy.metrics()).sum("rpcaccel_alerts_sent_total", webhook="ops", result="ok") >= 2
+        await proxy.changed({"alerts": {"webhooks": {"late": {"url": receiver.url, "format": "slack"}}}})
+        status, _ = await proxy.change({"what": "harmony-s0", "seconds": 3600}, "alerts/silences", "POST")
+        assert status == 200
         everything = json.dumps([await proxy.api(name) for name in ("alerts", "settings", "overview", "changes")])
         assert await proxy.end() == 0
         assert "S3cret" not in proxy.program.output + everything
         assert "Traceback" not in proxy.program.output
+        await stays_silent(await started(), receiver, lost)
 
 
-async def test_silences_outlive_a_restart_and_webhooks_are_set_while_it_runs(
-    new_program: Callable[..., Program], http: aiohttp.ClientSession, tmp_path: Path
-) -> None:
-    async with harmony_nodes(1) as nodes, receiving_webhooks() as receiver:
-        file = tmp_path / "rpcaccel.toml"
-        file.write_text(CONFIG.format(nodes=f'"{nodes[0].url},id=a"').replace("webhooks", "# webhooks"))
-        proxy = await found(new_program("serve", "--config", file, env=QUICK), http)
-        await proxy.ready()
-        webhook = {"url": receiver.url, "format": "slack"}
-        await proxy.changed({"alerts": {"webhooks": {"late": webhook}}})
-        status, _ = await proxy.change({"what": "harmony-s0", "seconds": 3600}, "alerts/silences", "POST")
-        assert status == 200
-        assert await proxy.end() == 0
-        again = await found(new_program("serve", "--config", file, env=QUICK), http)
-        await again.ready()
-        shown = await again.api("alerts")
-        assert [one["what"] for one in shown["silences"]] == ["harmony-s0"]
-        assert [one["name"] for one in shown["webhooks"]] == ["late"]
-        await nodes[0].kill()
+async def stays_silent(proxy: Running, receiver: WebhookReceiver, lost: SimNode) -> None:
+    """What was set before the restart holds: the node dies, and nobody is told."""
+    shown, before = await proxy.api("alerts"), len(receiver.bodies)
+    assert [one["what"] for one in shown["silences"]] == ["harmony-s0"]
+    assert {one["name"] for one in shown["webhooks"]} == {"ops", "chat", "late"}
+    await lost.kill()
 
-        async def seen() -> bool:
-            alerts = (await again.api("alerts"))["alerts"]
-            return any(
-                (one["state"], one["subject"]) == ("firing", "harmony-s0/a") and one["silenced"] for one in alerts
-            )
+    async def seen() -> bool:
+        alerts = (await proxy.api("alerts"))["alerts"]
+        wanted = ("firing", f"harmony-s0/{lost.name}")
+        return any((one["state"], one["subject"]) == wanted and one["silenced"] for one in alerts)
 
-        await until("the silenced alert", seen)
-        assert receiver.bodies == []
-        assert await again.end() == 0
+    await until("the silenced alert", seen)
+    assert await proxy.end() == 0
+    assert len(receiver.bodies) == before

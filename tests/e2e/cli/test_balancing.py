@@ -11,14 +11,12 @@ import pytest
 
 from rpcaccel.simnode.chain.blocks import ChainSpec
 from rpcaccel.simnode.chain.sim_chain import SimChain
-from rpcaccel.simnode.server.factories import harmony_nodes, running
+from rpcaccel.simnode.server.factories import running
 from tests.support import waiting
 from tests.support.fleet import STEADY, Fleet
 from tests.support.proxy import Reply
 from tests.support.running import Running, Serve, until
 from tests.support.services import Program
-
-HEAD = 4000
 
 
 def distinct(count: int, first: int = 1) -> list[tuple[str, list[int]]]:
@@ -84,12 +82,12 @@ async def test_consistent_hash_by_params_spreads_a_method_and_keeps_each_call_on
     assert len(set.union(*homes.values())) == 3
 
 
-async def test_the_flag_chooses_the_balancer_and_peak_ewma_prefers_the_quick_nodes(serve: Serve) -> None:
-    async with harmony_nodes(3, head=HEAD, latency="4ms") as nodes:
-        nodes[2].knobs.turn({"latency": "1s"})
-        proxy = await serve(nodes, "--balancer", "peak_ewma", env=STEADY)
-        shares = by_node(await proxy.load(distinct(300), at_once=12))
-        assert 2 * shares["node-2"] < min(shares["node-0"], shares["node-1"])
+async def test_peak_ewma_prefers_the_quick_nodes(fleet: Fleet) -> None:
+    for node, latency in zip(fleet.nodes, ("4ms", "4ms", "1s"), strict=True):
+        node.knobs.turn({"latency": latency})
+    await fleet.set(balancer="peak_ewma")
+    shares = by_node(await fleet.proxy.load(distinct(300), at_once=12))
+    assert 2 * shares["node-2"] < min(shares["node-0"], shares["node-1"])
 
 
 async def test_a_node_killed_under_load_costs_no_call(

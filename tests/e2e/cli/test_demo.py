@@ -13,7 +13,8 @@ from collections.abc import Callable
 import aiohttp
 import pytest
 
-from tests.support.fleet import Fleet
+from rpcaccel.cli.main import run
+from rpcaccel.controlplane.workers.sockets import address_of, bind
 from tests.support.running import LOCAL, found, until
 from tests.support.services import Program
 
@@ -56,8 +57,10 @@ async def test_it_is_up_at_once_shows_the_page_and_ends_without_a_word(
     assert len(written) == 8
 
 
-async def test_a_port_that_is_taken_is_one_line(new_program: Callable[..., Program], fleet: Fleet) -> None:
-    second = new_program("demo", "--listen", fleet.proxy.url.removeprefix("http://"), "--admin", "127.0.0.1:0")
-    assert await asyncio.to_thread(second.wait) == 1
-    (line,) = second.output.splitlines()
-    assert "listen: cannot listen on" in line
+def test_a_port_that_is_taken_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    with bind("127.0.0.1:0", "x") as taken:
+        taken.listen()
+        assert run(["demo", "--listen", address_of(taken), "--admin", "127.0.0.1:0"]) == 1
+    out, err = capfd.readouterr()
+    (line,) = err.splitlines()
+    assert ("listen: cannot listen on" in line, out) == (True, "")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from tests.support.running import LOCAL, Running, found
 from tests.support.services import Anvil, Program
@@ -16,31 +16,20 @@ SOMEBODY = "0x00000000000000000000000000000000000a11ce"
 ROUNDS = 10
 
 
-@pytest.fixture
-def anvil() -> Iterator[Anvil]:
-    node = Anvil()
-    yield node
-    node.stop()
-
-
-@pytest.fixture(params=[1, 2])
-async def proxy(
-    request: pytest.FixtureRequest,
-    anvil: Anvil,
-    new_program: Callable[..., Program],
-    http: aiohttp.ClientSession,
-    tmp_path: Path,
-) -> Running:
-    """The program with one worker, and with two."""
-    file = tmp_path / "rpcaccel.toml"
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def proxy(anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    """The program with two workers: what one of them sent the other has to know as well."""
+    file = tmp_path_factory.mktemp("dev") / "rpcaccel.toml"
     file.write_text(
-        f'workers = {request.param}\n[http]\nexpose = ["evm_*", "anvil_*", "hardhat_*", "eth_sendTransaction"]\n'
+        f'workers = 2\n[http]\nexpose = ["evm_*", "anvil_*", "hardhat_*", "eth_sendTransaction"]\n'
         f'[networks.dev]\nchain = "ethereum"\nnodes = ["{anvil.url}"]\n',
         "utf-8",
     )
-    running = await found(new_program("serve", "--config", file, *LOCAL), http)
-    await running.ready()
-    return running
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http:
+        with Program("serve", "--config", file, *LOCAL, cwd=file.parent) as program:
+            running = await found(program, http)
+            await running.ready()
+            yield running
 
 
 async def balance(proxy: Running, block: str = "latest") -> int:

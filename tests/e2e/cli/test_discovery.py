@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
-from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, harmony_nodes
+from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fixtures import shared
-from tests.support.running import HARMONY, QUICK, Serve
+from tests.support.running import HARMONY, Serve
 
 
 @shared
@@ -25,10 +25,13 @@ async def nodes() -> AsyncIterator[dict[str, SimNode]]:
         yield made
 
 
-async def test_every_chain_and_shard_is_served_on_its_path_and_the_first_one_at_the_root(
+async def test_every_chain_and_shard_is_served_on_its_path_and_a_node_that_is_down_once_it_is_up(
     serve: Serve, nodes: dict[str, SimNode]
 ) -> None:
-    proxy = await serve([nodes[name] for name in ("one", "geth", "zero", "two")])
+    """The first network is served at the root as well."""
+    await nodes["two"].kill()
+    order = [nodes[name] for name in ("two", "one", "geth", "zero")]
+    proxy = await serve(order, env={"RPCACCEL_NETWORKS__HARMONY_S1__BLOCK_TIME": "200ms"})
     asked = {
         "/": ("hmyv2_getShardID", 1),
         "/harmony-s1": ("hmyv2_getShardID", 1),
@@ -39,38 +42,17 @@ async def test_every_chain_and_shard_is_served_on_its_path_and_the_first_one_at_
     assert got == asked
     heads = [(await proxy.call("eth_blockNumber", path=path)).result for path in asked]
     assert heads == [hex(150), hex(150), hex(100), hex(300)]
-    said = proxy.program.output
     for line in (
-        f"harmony-s1     {proxy.url}/  <- one (weight 1), two (weight 1)",
+        f"harmony-s1     {proxy.url}/  <- two (weight 1), one (weight 1)",
         f"ethereum       {proxy.url}/ethereum  <- geth (weight 1)",
         f"harmony-s0     {proxy.url}/harmony-s0  <- zero (weight 1)",
+        "has not said what it serves",
+        "taken for a node of harmony-s1",
     ):
-        assert line in said
-    assert await proxy.end() == 0
-
-
-async def test_a_node_that_is_down_at_the_start_is_served_with_the_others_once_it_is_up(
-    serve: Serve, nodes: dict[str, SimNode]
-) -> None:
-    await nodes["two"].kill()
-    proxy = await serve([nodes["two"], nodes["one"]], env={"RPCACCEL_NETWORKS__HARMONY_S1__BLOCK_TIME": "200ms"})
-    assert "has not said what it serves" in proxy.program.output
-    assert "taken for a node of harmony-s1" in proxy.program.output
-    assert (await proxy.call("hmyv2_getShardID")).result == 1
+        assert line in proxy.program.output
     await nodes["two"].start()
     await proxy.node_in("serving", "two")
     assert await proxy.end() == 0
-
-
-async def test_with_no_node_up_it_comes_up_says_so_and_serves_when_one_is(serve: Serve) -> None:
-    async with harmony_nodes(1) as (node,):
-        await node.kill()
-        proxy = await serve([node], ready=False, env=QUICK)
-        assert "no node has said within 3 s what it serves" in proxy.program.output
-        await node.start()
-        await proxy.ready()
-        assert (await proxy.call("hmyv2_blockNumber")).result == 200
-        assert await proxy.end() == 0
 
 
 async def test_what_the_operator_says_wins(serve: Serve, nodes: dict[str, SimNode]) -> None:

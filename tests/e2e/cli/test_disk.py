@@ -58,7 +58,7 @@ async def test_two_workers_that_are_killed_leave_what_they_wrote_to_those_after_
         await in_tier(proxy, "rpcaccel_tier_stored_total", len(NUMBERS))
         os.kill(proxy.program.pid, signal.SIGKILL)
         await asyncio.to_thread(proxy.program.wait)
-        proxy = await served(serve, nodes, tmp_path, "--workers", "2")
+        proxy = await served(serve, nodes, tmp_path)
         asked = nodes[0].counts.asked(BLOCK)  # the first look at a node asks for two blocks
         again = await proxy.load(calls())
         assert {reply.cache for reply in again} == {"disk"}
@@ -70,7 +70,9 @@ async def test_two_workers_that_are_killed_leave_what_they_wrote_to_those_after_
         assert {reply.cache for reply in await proxy.load(calls())} <= {"miss", "flight"}
 
 
-async def test_a_disk_that_refuses_writes_is_left_alone_and_said(serve: Serve, tmp_path: Path) -> None:
+async def test_a_disk_that_refuses_writes_is_left_alone_and_a_damaged_file_set_aside_and_both_are_said(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with harmony_nodes(1) as nodes:
         proxy = await served(serve, nodes, tmp_path)
         hard = resource.prlimit(proxy.program.pid, resource.RLIMIT_FSIZE)[1]
@@ -89,11 +91,6 @@ async def test_a_disk_that_refuses_writes_is_left_alone_and_said(serve: Serve, t
         await in_tier(proxy, "rpcaccel_tier_entries", len(NUMBERS))
         assert {reply.cache for reply in await proxy.load(calls())} == {"disk"}
 
-
-async def test_a_damaged_file_is_set_aside_and_said(serve: Serve, tmp_path: Path) -> None:
-    async with harmony_nodes(1) as nodes:
-        proxy = await served(serve, nodes, tmp_path)
-        await proxy.load(calls())
         assert await proxy.end() == 0
         (file,) = (tmp_path / "cache").glob("cache-*-1.sqlite3")
         file.write_bytes(b"no database" * 1000)

@@ -99,11 +99,10 @@ async def test_a_call_that_takes_longer_than_the_drain_does_not_keep_the_program
     held.release()
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
 async def test_while_it_lingers_a_call_on_an_open_connection_is_answered_with_word_to_close_it(
-    serve: Serve, held: GatedNode, workers: str
+    serve: Serve, held: GatedNode
 ) -> None:
-    proxy = await serve([held], "--workers", workers, env={"RPCACCEL_DRAIN_LINGER": "600s"})
+    proxy = await serve([held], "--workers", "2", env={"RPCACCEL_DRAIN_LINGER": "600s"})
     host, port = proxy.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     call = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
@@ -173,23 +172,12 @@ async def test_workers_end_with_their_supervisor_even_when_it_is_killed(serve: S
         await until("the workers gone", gone)
 
 
-@pytest.fixture
-def first(request: pytest.FixtureRequest, workers: str) -> Fleet:
-    """The one that has the ports."""
-    return request.getfixturevalue("fleet" if workers == "1" else "pair")  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize(("key", "workers"), [("listen", "2"), ("admin.listen", "1")])
-async def test_a_taken_port_is_one_clear_line(
-    first: Fleet, new_program: Callable[..., Program], key: str, workers: str
-) -> None:
-    taken = (first.proxy.url if key == "listen" else first.proxy.admin).removeprefix("http://")
-    addresses = {"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0"} | {key: taken}
-    flags = ("--listen", addresses["listen"], "--admin", addresses["admin.listen"], "--workers", workers)
-    second = new_program("serve", first.nodes[0].url, *flags)
+async def test_a_taken_port_is_one_clear_line(pair: Fleet, new_program: Callable[..., Program]) -> None:
+    taken = pair.proxy.url.removeprefix("http://")
+    second = new_program("serve", pair.nodes[0].url, "--listen", taken, "--admin", "127.0.0.1:0", "--workers", "2")
     assert await asyncio.to_thread(second.wait) == 1
-    assert second.output == f"rpcaccel: {key}: cannot listen on {taken}: Address already in use\n"
-    assert (await first.proxy.call("eth_chainId")).status == 200
+    assert second.output == f"rpcaccel: listen: cannot listen on {taken}: Address already in use\n"
+    assert (await pair.proxy.call("eth_chainId")).status == 200
 
 
 async def test_a_worker_that_hangs_is_ended_and_replaced_and_it_is_said(pair: Fleet) -> None:

@@ -14,6 +14,7 @@ from msgspec import Raw
 from benchmarks.responder import Responder
 from rpcaccel.bench.runs.recording import Line, RecordingHeader, encode
 from rpcaccel.cli.main import run
+from tests.e2e.cli.command_process import CommandProcess, Told
 from tests.e2e.cli.test_record import Recorded
 from tests.support.fleet import Fleet
 from tests.support.services import Program
@@ -28,32 +29,33 @@ def recorded(file: Path, *methods: str, spread: float = 0.01) -> str:
 
 
 async def test_what_was_recorded_is_answered_alike_by_the_proxy_and_its_node_and_not_by_one_that_lies(
-    fleet: Fleet, new_program: Callable[..., Program], tmp_path: Path
+    fleet: Fleet, new_program: Callable[..., Program], commands: CommandProcess, tmp_path: Path
 ) -> None:
-    node = fleet.nodes[0]
+    made = Recorded(fleet.proxy, new_program, tmp_path / "calls.jsonl")
 
-    def end_to_end() -> None:
-        made = Recorded(fleet.proxy, new_program, tmp_path / "calls.jsonl")
+    def record() -> None:
         recording = made.record("--duration", "10m")
         for number in range(20):
             made.call("hmyv2_getBlockByNumber", number, {})
             made.call("eth_getBalance", "0x7c41e0668b551f4f902cfaec05b5bdca68b124ce", hex(number))
         recording.signal(signal.SIGINT)
         assert recording.wait() == 0
-        figures = tmp_path / "replay.json"
-        pace = ("--pace", "50/s", "--timeout", "30")
-        same = new_program("replay", made.file, made.url, "--against", node.url, *pace, "-o", figures)
-        assert same.wait() == 0, same.output
-        assert "that were compared are alike" in same.output
-        found = json.loads(figures.read_text())["differences"]["hmyv2_getBlockByNumber"]
-        assert (found["alike"], found["different"], found["unanswered"]) == (20, 0, 0)
-        with responding_apart(Responder(50)) as liar:
-            other = new_program("replay", made.file, made.url, "--against", liar, *pace)
-            assert other.wait() == 1, other.output
-        assert "result" in other.output
-        assert "hmyv2_getBlockByNumber" in other.output
 
-    await asyncio.to_thread(end_to_end)
+    async def replayed(against: str, *flags: str) -> Told:
+        pace = ("--pace", "50/s", "--timeout", "30")
+        return await commands.run("replay", made.file, made.url, "--against", against, *pace, *flags, folder=tmp_path)
+
+    await asyncio.to_thread(record)
+    same = await replayed(fleet.nodes[0].url, "-o", "replay.json")
+    assert same.code == 0, same.err
+    assert "that were compared are alike" in same.out
+    found = json.loads((tmp_path / "replay.json").read_text())["differences"]["hmyv2_getBlockByNumber"]
+    assert (found["alike"], found["different"], found["unanswered"]) == (20, 0, 0)
+    with responding_apart(Responder(50)) as liar:
+        other = await replayed(liar)
+    assert other.code == 1, other.err
+    assert "result" in other.out
+    assert "hmyv2_getBlockByNumber" in other.out
 
 
 @pytest.mark.smoke

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
+from tests.e2e.cli.command_process import CommandProcess
 from tests.support.fleet import Fleet, gated_nodes
 from tests.support.running import HARMONY, Running, Serve, until
 from tests.support.services import Program, free_port
@@ -24,31 +25,30 @@ FILE = "rpcaccel-warm-harmony-s0.json"
 class Warming:
     """Runs the command against one proxy, in a folder of its own."""
 
-    def __init__(self, proxy: Running, new_program: NewProgram, folder: Path) -> None:
+    def __init__(self, proxy: Running, commands: CommandProcess, folder: Path) -> None:
         self.folder = folder
         self._proxy = proxy
-        self._new = new_program
+        self._commands = commands
 
-    def start(self, *flags: str, admin: str = "") -> Program:
-        return self._new("warm", self._proxy.url, *flags, "--admin", admin or self._proxy.admin, cwd=self.folder)
+    def words(self, *flags: str, admin: str = "") -> tuple[str, ...]:
+        return "warm", self._proxy.url, *flags, "--admin", admin or self._proxy.admin
 
     async def end(self, *flags: str, admin: str = "") -> tuple[int, str]:
         """The exit code and what was printed."""
-        program = self.start(*flags, admin=admin)
-        code = await asyncio.to_thread(program.wait)
-        return code, program.output
+        told = await self._commands.run(*self.words(*flags, admin=admin), folder=self.folder)
+        return told.code, told.out + told.err
 
     async def done(self, *flags: str) -> dict[str, Any]:
         """What a run that succeeds tells programs."""
-        code, output = await self.end(*flags, "--json")
-        assert code == 0, output
-        found: dict[str, Any] = json.loads(output[output.index("{") :])
+        told = await self._commands.run(*self.words(*flags, "--json"), folder=self.folder)
+        assert told.code == 0, told.err
+        found: dict[str, Any] = told.json
         return found
 
 
 @pytest.fixture
-def warming(fleet: Fleet, new_program: NewProgram, tmp_path: Path) -> Warming:
-    return Warming(fleet.proxy, new_program, tmp_path)
+def warming(fleet: Fleet, commands: CommandProcess, tmp_path: Path) -> Warming:
+    return Warming(fleet.proxy, commands, tmp_path)
 
 
 @pytest.mark.smoke
@@ -81,37 +81,39 @@ async def test_receipts_are_fetched_under_the_hashes_that_clients_use(fleet: Fle
             assert (await fleet.proxy.call("hmyv2_getTransactionReceipt", one)).cache == "memory"
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-async def test_a_job_that_ends_in_the_middle_is_gone_on_with(
-    serve: Serve, new_program: NewProgram, tmp_path: Path, how: signal.Signals
+async def test_a_job_that_is_interrupted_or_killed_in_the_middle_is_gone_on_with(
+    serve: Serve, new_program: NewProgram, commands: CommandProcess, tmp_path: Path
 ) -> None:
     async with gated_nodes(1) as (node,):
-        running = await serve([node], *HARMONY)
-        warming, before = Warming(running, new_program, tmp_path), node.counts.asked(BLOCK)  # by the first look
-        flags = ("--blocks", "1..50", "--methods", BLOCK)
-        program = warming.start(*flags, "--rate", "40")
+        warming = Warming(await serve([node], *HARMONY), commands, tmp_path)
+        for how, first in ((signal.SIGINT, 1), (signal.SIGKILL, 101)):
+            flags = ("--blocks", f"{first}..{first + 49}", "--methods", BLOCK)
+            before = node.counts.asked(BLOCK)  # by the first look
+            program = new_program(*warming.words(*flags), "--rate", "40", cwd=tmp_path)
 
-        async def begun() -> bool:
-            return node.counts.asked(BLOCK) >= 20
+            async def begun(before: int = before) -> bool:
+                return node.counts.asked(BLOCK) - before >= 20
 
-        await until("some blocks are fetched", begun)
-        node.hold(BLOCK)
-        await node.arrived.wait()
-        program.signal(how)
-        node.release()
-        code = await asyncio.to_thread(program.wait)
-        assert code == (-9 if how is signal.SIGKILL else 130), program.output
-        first_left = json.loads((tmp_path / FILE).read_bytes())["left"][0][0]
-        if how is not signal.SIGKILL:  # then the file may be some seconds old
-            assert first_left > 1
-            assert "blocks are left; the same command goes on with them" in program.output
-        rest = await warming.done(*flags)
-        assert rest["blocks"] <= 51 - first_left
-        assert node.counts.asked(BLOCK) - before == 100
-        assert not (tmp_path / FILE).exists()
+            await until("some blocks are fetched", begun)
+            node.hold(BLOCK)
+            await node.arrived.wait()
+            program.signal(how)
+            node.release()
+            code = await asyncio.to_thread(program.wait)
+            assert code == (-9 if how is signal.SIGKILL else 130), program.output
+            first_left = json.loads((tmp_path / FILE).read_bytes())["left"][0][0]
+            if how is not signal.SIGKILL:  # then the file may be some seconds old
+                assert first_left > first
+                assert "blocks are left; the same command goes on with them" in program.output
+            rest = await warming.done(*flags)
+            assert rest["blocks"] <= first + 50 - first_left
+            assert node.counts.asked(BLOCK) - before == 100
+            assert not (tmp_path / FILE).exists()
 
 
-async def test_clients_keep_their_part_of_a_quota(serve: Serve, new_program: NewProgram, tmp_path: Path) -> None:
+async def test_clients_keep_their_part_of_a_quota(
+    serve: Serve, new_program: NewProgram, commands: CommandProcess, tmp_path: Path
+) -> None:
     async with harmony_nodes(2) as (own, paid):
         config = tmp_path / "rpcaccel.toml"
         config.write_text(
@@ -125,8 +127,9 @@ async def test_clients_keep_their_part_of_a_quota(serve: Serve, new_program: New
             """
         )
         running = await serve([], "--config", config)
-        warming, before = Warming(running, new_program, tmp_path), paid.counts.asked(BLOCK)  # by the first look
-        program = warming.start("--blocks", "1..150", "--methods", BLOCK, "--leave", "40%")
+        warming, before = Warming(running, commands, tmp_path), paid.counts.asked(BLOCK)  # by the first look
+        flags = ("--blocks", "1..150", "--methods", BLOCK, "--leave", "40%")
+        program = new_program(*warming.words(*flags), cwd=tmp_path)
 
         async def spent() -> bool:
             return paid.counts.asked(BLOCK) - before >= 60
@@ -138,10 +141,10 @@ async def test_clients_keep_their_part_of_a_quota(serve: Serve, new_program: New
         assert paid.counts.asked(BLOCK) - before == 60
 
 
-async def test_only_what_is_final_is_fetched(serve: Serve, new_program: NewProgram, tmp_path: Path) -> None:
+async def test_only_what_is_final_is_fetched(serve: Serve, commands: CommandProcess, tmp_path: Path) -> None:
     async with ethereum_nodes(1, head=400) as nodes:
         running = await serve(nodes)
-        warming = Warming(running, new_program, tmp_path)
+        warming = Warming(running, commands, tmp_path)
         flags = ("--blocks", "200..399", "--methods", "eth_getTransactionReceipt")
         code, output = await warming.end(*flags)
         assert code == 0, output
@@ -200,18 +203,20 @@ async def test_files_and_methods_that_do_not_fit_are_named(warming: Warming) -> 
         assert said in output
 
 
-async def test_what_is_on_disk_outlives_a_restart(serve: Serve, new_program: NewProgram, tmp_path: Path) -> None:
+async def test_what_is_on_disk_alone_is_there_for_the_next_run(
+    serve: Serve, commands: CommandProcess, tmp_path: Path
+) -> None:
     async with harmony_nodes(1) as (node,):
-        flags, patient = (*HARMONY, "--disk", tmp_path / "cache"), {"RPCACCEL_DISK__READ_TIMEOUT": "10s"}
-        running = await serve([node], *flags, env=patient)
-        names = ("--blocks", "1..50", "--methods", f"{BLOCK},eth_getTransactionReceipt")
-        code, output = await Warming(running, new_program, tmp_path).end(*names)
+        patient = {"RPCACCEL_DISK__READ_TIMEOUT": "10s"}
+        running = await serve([node], *HARMONY, "--disk", tmp_path / "cache", env=patient)
+        warming = Warming(running, commands, tmp_path)
+        flags = ("--blocks", "1..50", "--methods", f"{BLOCK},eth_getTransactionReceipt")
+        code, output = await warming.end(*flags)
         assert code == 0, output
         assert "memory alone" not in output
-        assert await running.end() == 0
-        running = await serve([node], *flags, env=patient)
+        await running.changed({"memory": {"size": 0}})
         asked = node.counts.asked(BLOCK)
-        again = await Warming(running, new_program, tmp_path).done(*names)
+        again = await warming.done(*flags)
         assert again["sources"] == {"disk": again["calls"]}
         assert again["calls"] > 100
         assert node.counts.asked(BLOCK) == asked

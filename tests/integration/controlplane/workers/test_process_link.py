@@ -60,16 +60,6 @@ async def test_a_worker_that_is_killed_says_how_it_ended_and_keeps_nobody_waitin
     await link.drain(0.1)
 
 
-async def test_what_a_worker_cannot_adopt_it_refuses_with_the_reason(nodes: list[SimNode]) -> None:
-    link = ProcessLink("w1", bind("127.0.0.1:0", "listen"), HINTS.append)
-    await link.start(settings_for(nodes), 1)
-    broken = settings_for(nodes).model_copy(update={"networks": {}})
-    assert await link.adopt(broken, 2) != ""
-    assert await link.adopt(settings_for(nodes), 3) == ""
-    await link.drain(0.1)
-    assert await link.ended() == "ended with exit code 0"
-
-
 async def test_one_that_cannot_be_started_leaves_nothing_open() -> None:
     # A socket that is left open is a warning, and a warning is a fault.
     closed = socket.socket()
@@ -177,7 +167,7 @@ async def test_one_that_cannot_be_understood_is_replaced_and_the_log_says_why(no
     await workers.stop(0.1)
 
 
-async def test_news_that_nobody_can_use_does_not_end_the_listening(nodes: list[SimNode]) -> None:
+async def test_neither_news_that_nobody_can_use_nor_what_it_cannot_adopt_ends_a_worker(nodes: list[SimNode]) -> None:
     def fail(hint: Hint | Sent) -> None:
         raise KeyError(hint)
 
@@ -189,5 +179,8 @@ async def test_news_that_nobody_can_use_does_not_end_the_listening(nodes: list[S
                 body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getNodeMetadata", "params": []}
                 await (await http.post(f"http://127.0.0.1:{port}/", json=body)).read()
     assert lines[0]["event"] == "what a worker said is not passed on"
-    assert await link.adopt(settings_for(nodes), 2) == ""
+    broken = settings_for(nodes).model_copy(update={"networks": {}})
+    assert await link.adopt(broken, 2) != ""
+    assert await link.adopt(settings_for(nodes), 3) == ""
     await link.drain(0.1)
+    assert await link.ended() == "ended with exit code 0"
