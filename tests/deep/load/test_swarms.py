@@ -65,6 +65,7 @@ def test_several_processes_make_the_calls_of_all_swarms_and_their_master_one_rep
     code, said = lab.run(FREE, *LOOSE, *forked(), "--report", str(file), "-t", "10s", env=env)
     assert code == 0, said
     assert len(re.findall(r"rpcaccel.load: (?:warm: [1-9]\d* calls|gate: kept|report: )", said)) == 3
+    assert re.search(r"rpcaccel.load: [1-9]\d* calls, .* 0 failed, hit ratio \d", said), said
     page = file.read_text(encoding="utf-8")
     for part in ("✔ passed", "in 2 worker processes", "<td>baseline · eth_call</td>", "The proxy: nodes", "<svg"):
         assert part in page, f"{part}: {said}"

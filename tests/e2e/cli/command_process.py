@@ -10,14 +10,19 @@ import asyncio
 import io
 import json
 import os
+import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rpcaccel.cli.main import run
+
+LONGEST = 60
+"""Seconds that a command may take."""
 
 
 class Told(NamedTuple):
@@ -42,20 +47,31 @@ def _prepare() -> None:
 def _told(arguments: tuple[str, ...], folder: Path, answer: str) -> Told:
     os.chdir(folder)
     sys.stdin = io.StringIO(answer)
+    signal.alarm(LONGEST)  # ends the process
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         code = run(arguments)
+    signal.alarm(0)
     return Told(code, out.getvalue(), err.getvalue())
 
 
 class CommandProcess:
-    """The process; it is started with the first command."""
+    """The process; it is started with the first command, and anew after one that hung or ended it."""
 
     def __init__(self) -> None:
-        self._pool = ProcessPoolExecutor(1, get_context("spawn"), _prepare)
+        self._pool = self._new()
+
+    @staticmethod
+    def _new() -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, get_context("spawn"), _prepare)
 
     async def run(self, *arguments: str | Path, folder: Path, answer: str = "") -> Told:
-        """Run a command in a folder, to its end; it reads `answer`."""
-        return await asyncio.wrap_future(self._pool.submit(_told, tuple(map(str, arguments)), folder, answer))
+        """Run a command in a folder, to its end; it reads `answer`. Raises BrokenProcessPool for a command that hangs
+        or ends the process."""
+        try:
+            return await asyncio.wrap_future(self._pool.submit(_told, tuple(map(str, arguments)), folder, answer))
+        except BrokenProcessPool:
+            self._pool = self._new()
+            raise
 
     def close(self) -> None:
         """End it."""

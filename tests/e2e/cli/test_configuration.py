@@ -103,7 +103,7 @@ async def mixed(anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Async
 
             async def others_serve() -> bool:
                 waiting = (await proxy.get(f"{proxy.url}/readyz")).body
-                return b"harmony-s0" not in waiting and b"ethereum" not in waiting
+                return b"elsewhere" in waiting and b"harmony-s0" not in waiting and b"ethereum" not in waiting
 
             await until("two networks ready", others_serve)
             yield proxy

@@ -15,9 +15,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rpcaccel.cli.main import run
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.e2e.cli.command_process import CommandProcess
 from tests.support import waiting
 from tests.support.fleet import Fleet
 from tests.support.running import HARMONY, LOCAL, Running, found, until
@@ -316,8 +316,9 @@ OVERLAID = ("overruled by", "and holds")
 """What the start says of a flag and of an earlier change of the same setting."""
 
 
-def test_without_a_password_others_are_not_let_near(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["serve", "http://127.0.0.1:1", *HARMONY, *LOCAL[:2], "--admin", "0.0.0.0:0"]) == 2
-    said = capsys.readouterr().err
+async def test_without_a_password_others_are_not_let_near(commands: CommandProcess, tmp_path: Path) -> None:
+    flags = (*HARMONY, *LOCAL[:2], "--admin", "0.0.0.0:0")
+    code, _, said = await commands.run("serve", "http://127.0.0.1:1", *flags, folder=tmp_path)
+    assert code == 2
     assert "has no password" in said
     assert "(from --admin)" in said

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import aiohttp
 import pytest
 
-from rpcaccel.cli.main import run
 from rpcaccel.controlplane.workers.sockets import address_of, bind
+from tests.e2e.cli.command_process import CommandProcess
 from tests.support.running import LOCAL, found, until
 from tests.support.services import Program
 
@@ -57,10 +58,11 @@ async def test_it_is_up_at_once_shows_the_page_and_ends_without_a_word(
     assert len(written) == 8
 
 
-def test_a_port_that_is_taken_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_port_that_is_taken_is_one_line(commands: CommandProcess, tmp_path: Path) -> None:
     with bind("127.0.0.1:0", "x") as taken:
         taken.listen()
-        assert run(["demo", "--listen", address_of(taken), "--admin", "127.0.0.1:0"]) == 1
-    out, err = capfd.readouterr()
+        listen = ("--listen", address_of(taken), "--admin", "127.0.0.1:0")
+        code, out, err = await commands.run("demo", *listen, folder=tmp_path)
+    assert code == 1
     (line,) = err.splitlines()
     assert ("listen: cannot listen on" in line, out) == (True, "")

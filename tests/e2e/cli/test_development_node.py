@@ -17,16 +17,17 @@ ROUNDS = 10
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def proxy(anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    """The program with two workers: what one of them sent the other has to know as well."""
+async def proxy(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    """The program with two workers: what one of them sent the other has to know as well. Its node is at block 0."""
     file = tmp_path_factory.mktemp("dev") / "rpcaccel.toml"
+    node = Anvil()
     file.write_text(
         f'workers = 2\n[http]\nexpose = ["evm_*", "anvil_*", "hardhat_*", "eth_sendTransaction"]\n'
-        f'[networks.dev]\nchain = "ethereum"\nnodes = ["{anvil.url}"]\n',
+        f'[networks.dev]\nchain = "ethereum"\nnodes = ["{node.url}"]\n',
         "utf-8",
     )
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http:
-        with Program("serve", "--config", file, *LOCAL, cwd=file.parent) as program:
+        with node.process, Program("serve", "--config", file, *LOCAL, cwd=file.parent) as program:
             running = await found(program, http)
             await running.ready()
             yield running

@@ -58,7 +58,7 @@ async def test_two_workers_that_are_killed_leave_what_they_wrote_to_those_after_
         await in_tier(proxy, "rpcaccel_tier_stored_total", len(NUMBERS))
         os.kill(proxy.program.pid, signal.SIGKILL)
         await asyncio.to_thread(proxy.program.wait)
-        proxy = await served(serve, nodes, tmp_path)
+        proxy = await served(serve, nodes, tmp_path, "--workers", "2")
         asked = nodes[0].counts.asked(BLOCK)  # the first look at a node asks for two blocks
         again = await proxy.load(calls())
         assert {reply.cache for reply in again} == {"disk"}

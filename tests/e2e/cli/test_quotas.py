@@ -72,6 +72,7 @@ async def test_what_was_used_is_still_used_after_workers_were_killed_and_after_a
         assert "is damaged" in str(await anew.api("overview"))
         await spend(anew, 80, 5)
         await counted(anew, 5)
+        assert await used(anew) < before
 
 
 async def kill_all(running: Running) -> None:

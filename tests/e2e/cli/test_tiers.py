@@ -117,7 +117,7 @@ async def test_a_redis_killed_under_load_costs_no_call_and_comes_back(on_redis: 
     assert sources(await proxy.load(about(range(1001, 1601)))) == {"memory": 600}
 
     def said() -> list[str]:
-        return re.findall(r"redis is (not reached[^;]*|reached again)", proxy.program.output[before:])
+        return re.findall(r"redis is (not reached[^;\n]*|reached again)", proxy.program.output[before:])
 
     async def noticed() -> bool:  # page and log look once a second: a loss that ends sooner is in neither
         shown = "redis" in str((await proxy.api("overview"))["attention"])

@@ -3,9 +3,8 @@
 from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
+from tests.e2e.page.tuning import TOP
 from tests.support.browser import Visitor, resize
-
-TOP = "element => element.getBoundingClientRect().top"
 
 
 def links(page: Page) -> Locator:

@@ -1,4 +1,4 @@
-"""The page by keyboard: what a key does where it was meant, and nowhere else."""
+"""Addresses and keys: what they do where they were meant, and nowhere else. Dialogs and Undo are in test_tuning.py."""
 
 from playwright.async_api import expect
 

@@ -7,11 +7,11 @@ from playwright.async_api import expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.snapshot import NodeView
+from tests.e2e.page.tuning import TOP
 from tests.support.browser import VIEWS, Visitor, resize
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
 
-TOP = "element => element.getBoundingClientRect().top"
 LONG = "archive-node-of-the-second-provider.eu-central-1.example.org"
 
 

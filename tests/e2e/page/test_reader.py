@@ -20,7 +20,7 @@ async def test_no_view_has_a_control_that_would_be_refused_and_what_a_reader_pre
     visitor: Visitor,
 ) -> None:
     refused: list[str] = []
-    async with reader(visitor, "nodes") as (page, _):
+    async with reader(visitor, "nodes") as page:
         await log_in(page, "guest")
         await expect(page.locator("main")).to_contain_text("You may look, not change")
         page.on("response", lambda reply: refused.append(reply.url) if reply.status in (401, 403) else None)
@@ -42,7 +42,7 @@ async def test_a_reader_logs_in_reads_nodes_rules_settings_and_alerts_without_co
     visitor: Visitor,
 ) -> None:
     visitor.expected = ["401"]  # of a wrong password
-    async with reader(visitor, "nodes") as (page, _):
+    async with reader(visitor, "nodes") as page:
         await log_in(page, "guest", "wrong")
         await expect(page.get_by_role("alert")).to_contain_text("wrong")
         await log_in(page, "guest")

@@ -8,14 +8,13 @@ from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from tests.e2e.page.tuning import act, apply, in_force, weight
+from tests.e2e.page.tuning import TOP, act, apply, in_force, weight
 from tests.support.browser import Visitor, resize
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import NETWORK, SampleView
 
 NETWORKS = (NETWORK, "harmony-s1", "ethereum-mainnet")
-TOP = "element => element.getBoundingClientRect().top"
 
 
 class Fleets(SampleView):

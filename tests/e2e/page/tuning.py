@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from playwright.async_api import Locator, Page, expect
 
@@ -14,6 +13,7 @@ from tests.support.browser import Visitor
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import NETWORK, SampleView
 
+TOP = "element => element.getBoundingClientRect().top"
 PASSWORD = "open sesame"
 
 
@@ -58,17 +58,17 @@ async def log_in(page: Page, user: str, password: str = PASSWORD) -> None:
 
 
 @asynccontextmanager
-async def reader(visitor: Visitor, shows: str, **looks: Any) -> AsyncIterator[tuple[Page, str]]:
-    """A view that asks who looks, and its address; `guest` may read, with PASSWORD."""
+async def reader(visitor: Visitor, shows: str) -> AsyncIterator[Page]:
+    """A view that asks who looks; `guest` may read, with PASSWORD."""
     account = {"password": hash_password(PASSWORD, log_n=4).reveal(), "role": "read"}
     control = SampleControl(sample_settings(admin={"accounts": {"guest": account}}))
     view = SampleView()
     admin = Admin(view, "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin)
     await admin.start()
     view.advance(1.0, load=0.2)
-    page = await visitor.open(admin.address, shows, **looks)
+    page = await visitor.open(admin.address, shows)
     try:
-        yield page, admin.address
+        yield page
     finally:
         await page.close()
         await admin.close()

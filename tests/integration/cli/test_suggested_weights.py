@@ -31,6 +31,7 @@ async def test_suggested_weights_are_applied_after_a_yes_and_after_nothing_else(
         assert "  a: weight 5 -> " in refused.stderr
         assert f"Apply these weights to {NETWORK}? [y/N]" in refused.stderr
         nobody = await applied(admin, "")
+        # typer's own exit code; `run` makes 130 of it (tests/e2e/cli/test_commands.py).
         assert (nobody.exit_code, control.ledger.revision) == (1, 1)
         assert "nothing is changed; --yes does it without asking" in nobody.stderr
         agreed = await applied(admin, "y\n")

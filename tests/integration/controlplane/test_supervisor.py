@@ -188,9 +188,9 @@ async def test_to_renew_while_it_starts_waits_for_the_start_and_neither_it_nor_a
     def look() -> None:
         lost.update(filter(None, map(trouble, running.overview.frame().snapshot.tiers)))
 
-    info = await started
-    assert info.notes == ()
     try:
+        info = await started
+        assert info.notes == ()
         async with asyncio.timeout(30):
             while len([text for text in told if "ended" in text or "drained" in text]) < workers:
                 event = await heard.get()

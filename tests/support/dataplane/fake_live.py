@@ -103,6 +103,6 @@ class FakeSink:
 
     @property
     def results(self) -> list[Any]:
-        """The results in the notifications that were sent."""
+        """The results in the notifications that were sent; the list grows with them."""
         self._results += [json.loads(text)["params"]["result"] for text in self.sent[len(self._results) :]]
         return self._results

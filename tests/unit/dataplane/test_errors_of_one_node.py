@@ -99,7 +99,7 @@ def test_no_call_fails_and_the_node_is_tried_now_and_then(
 ) -> None:
     world.refusing, world.error, world.status = {f"{NETWORK}-0": {"eth_call"}}, error, status
     assert [answer for _ in range(400) if "result" not in (answer := world.ask())] == []
-    assert attempts(world, 0) <= 30
+    assert attempts(world, 0) <= 26
     assert world.hosts[0].state.networks[NETWORK].pool.budget.refused == 0
     before = attempts(world, 0)
     for _ in range(90):
