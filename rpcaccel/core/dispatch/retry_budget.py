@@ -50,7 +50,9 @@ class Budget:
     def call(self, now: float) -> None:
         """Count a call, which adds to the budget."""
         self.calls += 1
-        self._counts.bump(_CALLS, now)
+        if now >= self._counts.ends:
+            self._counts.turn(now)
+        self._counts.current[_CALLS] += 1
 
     def count_up_to(self, calls: int, now: float) -> None:
         """Count the calls that another budget counted since this was called last.

@@ -20,8 +20,6 @@ _STEP = 0.05
 """Relative step of the quantile for each sample, once there are many samples."""
 _WEIGHT = 0.05
 """Weight of a new sample in a method's average, once there are many samples."""
-
-
 IDLE = 10.0
 """Seconds without a sample after which an average begins to fade."""
 

@@ -227,7 +227,7 @@ class Node:
         if before is not CLOSED and self.breaker.state is CLOSED:
             self.returned_at = now
 
-    def answered(self, calls: Sequence[CallInFlight], now: float) -> None:
+    def answered(self, calls: Sequence[CallInFlight], now: float) -> None:  # noqa: PLR0912 -- more functions, more calls
         """Count calls of one bulkhead out that one reply answered well, and note what the reply shows of the node.
 
         The average latency takes one sample for all of them, since samples of one instant add nothing. Heavy calls do
@@ -255,13 +255,17 @@ class Node:
                 self.contradictions.answered(method)
             passed += call.permit == breaker.permit
         parking.answered_at = self.replied_at = now
-        self.attempts.bump(REPLIED, now, count)
+        if now >= self.attempts.ends:
+            self.attempts.turn(now)
+        self.attempts.current[REPLIED] += count
         self.in_flight -= count
         self.held[bulkhead] -= count
         if breaker.state is CLOSED:
             if passed:
                 breaker.in_row = 0
-                breaker.counts.bump(SUCCESS, now, passed)
+                if now >= breaker.counts.ends:
+                    breaker.counts.turn(now)
+                breaker.counts.current[SUCCESS] += passed
             return
         for call in calls:
             breaker.learn(call.permit, "success", now, light=bulkhead is _LIGHT)

@@ -98,11 +98,6 @@ def call(chain: SimChain, branch: Branch, to: bytes | None, data: bytes, number:
     return _word(branch, number, b"call", to, data)
 
 
-def block_named_by(word: bytes) -> int:
-    """The block number inside an answer of `call` or `storage`."""
-    return int.from_bytes(word[-8:], "big")
-
-
 def gas_price(number: int) -> int:
     """Atto per gas at a head. The price names the head, so that a stale answer shows."""
     return GAS_PRICE + number

@@ -52,7 +52,7 @@ def test_ten_thousand_invented_methods_do_not_make_ten_thousand_series() -> None
     for number in range(10_000):
         cell = tally.cell("s0", f"invented_{number}", CacheClass.NEVER)
         cell.done(AnswerSource.NODE, 0.01, 10)
-        cell.missed(f"reason {number}")
+        cell.skipped(f"reason {number}")
     found = samples(frame_of(tally))
     assert value(found, "rpcaccel_calls_total", network="s0", method="other", outcome="ok") == 10_000
     assert len(found) - before < 100

@@ -40,7 +40,7 @@ async def test_state_above_the_head_is_refused_and_pruned_state_is_missing(metho
 
 async def test_the_block_may_be_left_out_of_a_call_and_input_counts(geth: SimNode) -> None:
     word = await geth.ask("eth_call", {"to": CONTRACT, "input": "0x01"})
-    assert accounts.block_named_by(bytes.fromhex(word[2:])) == 178
+    assert int(word[-16:], 16) == 178
     assert int(await geth.ask("eth_estimateGas", {"to": WHO, "from": WHO, "value": "0x1"}), 16) == 21_000
     assert int(await geth.ask("eth_estimateGas", {"data": "0x01"}), 16) > 53_000
 
