@@ -54,7 +54,7 @@ def main() -> None:
     drop(given.folder)
     print("dropped", flush=True)
     while True:
-        time.sleep(given.every)
+        time.sleep(given.every)  # as often as the operator of the measurement wants
         drop(given.folder)
 
 
