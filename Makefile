@@ -29,7 +29,7 @@ run: $(VENV)/.installed ## serve NODES="https://a https://b,weight=2"; without N
 PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal
 LANE ?= -m "not deep"
 
-test: prepare ## the quick lane in three to five minutes, lint beside it (ARGS="-k redis" for a part; LANE= for every test)
+test: prepare ## the quick lane in three to six minutes, lint beside it (ARGS="-k redis" for a part; LANE= for every test)
 	@$(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
 	$(PYTEST) $(LANE) $(ARGS); tests=$$?; \
 	wait $$lint; linted=$$?; cat $(VENV)/lint.log; exit $$((tests || linted))
