@@ -202,9 +202,12 @@ class Through:
         self._stored = cycle(numbers)
         self._new = count(WRITTEN_FROM)
         every = closed(map(call, numbers), at_once=64, total=size.stored)
+        wait_until("the file of the disk tier is open", lambda: tier_figure(self._tier, "up") == 1)
         with as_generator():
             self._run(self._tier, {"fill": every})
-        wait_until("the blocks are on the disk", lambda: held(self._tier) >= size.stored)
+        wait_until("the blocks are on the disk, or lost", lambda: held(self._tier) + lost(self._tier) >= size.stored)
+        if some := lost(self._tier):
+            self.remarks.append(f"{some:,} of {size.stored:,} blocks could not be written to the disk")
 
     def _run(self, ours: Running, loads: Mapping[str, Schedule]) -> Run[dict[str, Summary]]:
         """Put several loads on a proxy at the same time. Raises RuntimeError when calls failed."""
@@ -289,7 +292,18 @@ def call(number: int) -> LoadCall:
 
 def held(ours: Running) -> int:
     """The entries on the disk, by the proxy's own count."""
-    found = re.search(rb'^rpcaccel_tier_entries\{tier="disk"\} (\S+)', get(f"{ours.admin}/metrics"), re.MULTILINE)
+    return tier_figure(ours, "entries")
+
+
+def lost(ours: Running) -> int:
+    """The entries that were not written to the disk, by the proxy's own count."""
+    return sum(tier_figure(ours, "failures_total", f'reason="{reason}",') for reason in ("dropped", "error"))
+
+
+def tier_figure(ours: Running, name: str, label: str = "") -> int:
+    """A metric of the disk tier; `label`: what stands before the label of the tier. 0 where there is none."""
+    line = rf'^rpcaccel_tier_{name}\{{{label}tier="disk"\}} (\S+)'
+    found = re.search(line.encode(), get(f"{ours.admin}/metrics"), re.MULTILINE)
     return int(float(found[1])) if found else 0
 
 
