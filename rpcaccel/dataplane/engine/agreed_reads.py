@@ -29,9 +29,10 @@ from rpcaccel.dataplane.engine.ranges import SMALLER
 from rpcaccel.dataplane.engine.second_opinions import NodeAnswer, SecondOpinions
 from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.call_origin import CallOrigin
 from rpcaccel.dataplane.upstream.chooser import Separation
 
-FetchOne = Callable[[Network, Plan, bytes, float, Separation], Pending[Outcome]]
+FetchOne = Callable[[Network, Plan, CallOrigin, float, Separation], Pending[Outcome]]
 Stored = Callable[[Network, Plan], Awaitable[tuple[Entry | None, AnswerSource]]]
 _CUT = frozenset({"overtaken", "cancelled"})
 """Ends of attempts that were given up while the node might still have answered."""
@@ -54,7 +55,7 @@ class AgreedReads:
         self._stored = stored
         self._opinions = opinions
 
-    async def read(self, network: Network, plan: Plan, client: bytes, ends: float) -> Outcome:
+    async def read(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
         """The outcome of a read that `plan.rule.agree` nodes must answer alike."""
         started, clock = self._shared.clock(), self._shared.clock
         if self._stored is not None and plan.kept:
@@ -64,18 +65,18 @@ class AgreedReads:
                 return Outcome(source=source, result=entry.result, block=plan.head, steps=steps)
         while True:
             fork_epoch, began = network.view.fork_epoch, clock()
-            heard = await self._ask(network, plan, client, ends)
+            heard = await self._ask(network, plan, origin, ends)
             if plan.final or network.view.fork_epoch == fork_epoch or clock() >= ends or plan.terms is not None:
                 return self._outcome(network, plan, heard, clock() - began)
             plan = network.replan(plan)  # some of the nodes may have spoken of the branch that was left
 
-    async def _ask(self, network: Network, plan: Plan, client: bytes, ends: float) -> _Heard:
+    async def _ask(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> _Heard:
         """What the nodes say, until enough of them agree or no further one is left."""
         taken: dict[str, Separation] = {}
         bare = plan if plan.terms is not None else plan.on(_WHATEVER)
 
         def one() -> Pending[Outcome]:
-            return self._fetch(network, bare, client, ends, Separation(taken))
+            return self._fetch(network, bare, origin, ends, Separation(taken))
 
         wanted, heard = plan.rule.agree, _Heard(network, plan)
         for outcome in await asyncio.gather(*(one() for _ in range(wanted))):

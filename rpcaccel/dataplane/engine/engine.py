@@ -33,6 +33,7 @@ from rpcaccel.dataplane.engine.ranges import Ranges, Way
 from rpcaccel.dataplane.engine.second_opinions import Finish, NodeAnswer, SecondOpinions
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Pending
 from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
 from rpcaccel.dataplane.upstream.chooser import OneNode, Separation
 from rpcaccel.stores.base import NoStore, Store
 
@@ -103,22 +104,22 @@ class Engine:
         key, entry = kept
         return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=network.view.head, key=key)
 
-    def fetch(self, network: Network, plan: Plan, client: bytes = b"") -> Pending[Outcome]:
+    def fetch(self, network: Network, plan: Plan, origin: CallOrigin = PROXY) -> Pending[Outcome]:
         """Get the answer from a flight under way, from a tier behind memory, or from a node.
 
         When the caller leaves, a read that nobody else may wait for is cancelled. A call that may have changed
         something goes on.
 
         Args:
-            client: the identity of the caller, for networks that route by client.
+            origin: where the call comes from; a flight under way keeps the origin of the call that began it.
         """
         rule, key, flights = plan.rule, plan.flight_key, self.flights
         if rule.kind in sticky.KINDS:
-            return self._filter(network, plan, client)
+            return self._filter(network, plan, origin)
         if rule.rewrites:
-            return CarriedFlight(flights, None, self._rewrite(network, plan, client)).wait()
+            return CarriedFlight(flights, None, self._rewrite(network, plan, origin)).wait()
         if key is not None:
-            if self.sends.recent.hashes and self.sends.holders(network, plan, b""):
+            if self.sends.recent.hashes and self.sends.holders(network, plan):
                 key += b":sent"  # what was under way before a transaction was sent may not know it
             flight = flights.running.get(key)
             if flight is not None:
@@ -126,17 +127,17 @@ class Engine:
                 return flight.wait().then(partial(self._joined, self._clock()))
         bound = key is None and rule.known and rule.kind == "read"
         if plan.range is not None and network.settings.ranges.enabled:
-            work = self._ranges.fetch(network, plan, plan.range, client)
+            work = self._ranges.fetch(network, plan, plan.range, origin)
             return CarriedFlight(flights, key, work, bound=bound).wait()
-        if rule.agree > 1 and not (self.sends.recent.hashes and self.sends.holders(network, plan, client)):
-            return self._agree(network, plan, client, key=key, bound=bound)
-        return Fetch(self._fetching, network, plan, client, key=key, bound=bound).begin()
+        if rule.agree > 1 and not (self.sends.recent.hashes and self.sends.holders(network, plan, origin.address)):
+            return self._agree(network, plan, origin, key=key, bound=bound)
+        return Fetch(self._fetching, network, plan, origin, key=key, bound=bound).begin()
 
-    async def _rewrite(self, network: Network, plan: Plan, client: bytes) -> Outcome:
+    async def _rewrite(self, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:
         """Forward a call that changes state or blocks without a new block. Its answer waits until what was kept before
         is found no more, so that who reads afterwards reads what it wrote."""
         fork_epoch = network.view.fork_epoch
-        outcome = await Fetch(self._fetching, network, plan, client).begin()
+        outcome = await Fetch(self._fetching, network, plan, origin).begin()
         if outcome.result is not None or outcome.kind is FailureKind.TIMEOUT:
             self._fetching.rewritten(network)
             await network.sight.turned(fork_epoch, REWRITTEN_WITHIN)
@@ -146,7 +147,7 @@ class Engine:
         self,
         network: Network,
         plan: Plan,
-        client: bytes = b"",
+        origin: CallOrigin = PROXY,
         *,
         key: bytes | None,
         bound: bool = False,
@@ -154,20 +155,20 @@ class Engine:
     ) -> Pending[Outcome]:
         """Fetch a call from as many nodes as must agree. Arguments as for a `Fetch`."""
         until = self._clock() + network.settings.deadline if ends is None else ends
-        work = self._agreed.read(network, plan, client, until)
+        work = self._agreed.read(network, plan, origin, until)
         return CarriedFlight(self.flights, key, work, bound=bound).wait()
 
     def _separately(
-        self, network: Network, plan: Plan, client: bytes, ends: float, separation: Separation
+        self, network: Network, plan: Plan, origin: CallOrigin, ends: float, separation: Separation
     ) -> Pending[Outcome]:
         """Fetch a call from nodes that fetches beside it do not ask."""
-        fetch = Fetch(self._fetching, network, plan, client, bound=True, ends=ends)
+        fetch = Fetch(self._fetching, network, plan, origin, bound=True, ends=ends)
         fetch.separation = separation
         return fetch.begin()
 
     def _ask_one(self, network: Network, plan: Plan, chooser: OneNode, finish: Finish) -> None:
         """Take a call of the proxy's own to one node. Nobody waits for it."""
-        Fetch(self._fetching, network, plan, b"", bound=True, only=(chooser, finish)).begin().listen(_told)
+        Fetch(self._fetching, network, plan, PROXY, bound=True, only=(chooser, finish)).begin().listen(_told)
 
     def compare(self, network: Network, plan: Plan, said: Forwarded) -> None:
         """Have an answer compared with that of another node, if that is due."""
@@ -219,36 +220,36 @@ class Engine:
             self._fetch_for_all(network, plan, sole=False)
         return True
 
-    def _part(self, network: Network, plan: Plan, client: bytes, ends: float) -> Pending[Outcome]:
+    def _part(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Pending[Outcome]:
         """Fetch a part of a call, which must end at `ends` (monotonic seconds). Nobody else may join."""
         if plan.rule.agree > 1:
-            return self._agree(network, plan, client, key=None, bound=True, ends=ends)
-        return Fetch(self._fetching, network, plan, client, bound=True, ends=ends).begin()
+            return self._agree(network, plan, origin, key=None, bound=True, ends=ends)
+        return Fetch(self._fetching, network, plan, origin, bound=True, ends=ends).begin()
 
     def _fetch_for_all(self, network: Network, plan: Plan, *, sole: bool = True) -> None:
         """Fetch a call that nobody waits for yet; with `sole`, one process fetches it for all that share Redis."""
         if plan.rule.agree > 1:
             self._agree(network, plan, key=plan.flight_key)
             return
-        fetch = Fetch(self._fetching, network, plan, b"", key=plan.flight_key)
+        fetch = Fetch(self._fetching, network, plan, PROXY, key=plan.flight_key)
         fetch.sole = sole
         fetch.begin()
 
-    def _filter(self, network: Network, plan: Plan, client: bytes) -> Pending[Outcome]:
+    def _filter(self, network: Network, plan: Plan, origin: CallOrigin) -> Pending[Outcome]:
         """Make a filter, or ask the node that made it: the id that the client has names that node."""
         fetch: Callable[..., Fetch] = partial(Fetch, self._fetching, network)
         if plan.rule.kind == "filter-new":
-            return fetch(plan, client).begin().then(partial(sticky.named, network))
+            return fetch(plan, origin).begin().then(partial(sticky.named, network))
         asked = sticky.pinned(network, plan)
         if asked is None:  # the params name no filter, so that a node says what is wrong
-            return fetch(plan, client).begin()
+            return fetch(plan, origin).begin()
         plan, chooser = asked
         if chooser is None:
             gone: Pending[Outcome] = Pending(self)
             gone.land(sticky.not_found(network, plan))
             return gone
         finish = partial(sticky.conclude, network, self._fetching)
-        return fetch(plan, client, only=(chooser, finish)).begin()
+        return fetch(plan, origin, only=(chooser, finish)).begin()
 
     def leave(self, pending: Pending[Any]) -> None:
         """Do nothing: no work is under way for a call to a filter that is gone."""

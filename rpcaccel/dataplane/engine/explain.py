@@ -141,7 +141,7 @@ def _preferred(engine: Engine, network: Network, plan: Plan) -> tuple[str, ...]:
     if plan.rule.kind in sticky.KINDS:
         read = filter_id.read(plan.asked, network.name, (node.id for node in network.pool.nodes))
         return () if read is None else (read.node,)
-    return engine.sends.holders(network, plan, b"")
+    return engine.sends.holders(network, plan)
 
 
 def _candidate(node: Node, preferred: tuple[str, ...]) -> Candidate:

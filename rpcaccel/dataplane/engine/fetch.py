@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from contextvars import copy_context
 from enum import Enum
 from functools import partial
 from math import inf
@@ -34,6 +33,7 @@ from rpcaccel.dataplane.engine.sticky import Preferring
 from rpcaccel.dataplane.engine.store_lookup import StoreLookup
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
+from rpcaccel.dataplane.upstream.call_origin import CallOrigin
 from rpcaccel.dataplane.upstream.chooser import PoolChooser, SeparateChooser, Separation
 from rpcaccel.stores.base import Lease
 
@@ -64,9 +64,9 @@ _CALL, _LOWER, _LAST = Asking
 class Fetch(Flight):
     """One call under way. However it ends, nothing of it stays with a node, in a queue or on a timer."""
 
-    __slots__ = ("_asked", "_asking", "_attempts", "_began", "_busy_until", "_check", "_chooser", "_client",
-                 "_context", "_ends", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
-                 "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_shared",
+    __slots__ = ("_asked", "_asking", "_attempts", "_began", "_busy_until", "_check", "_chooser", "_ends",
+                 "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
+                 "_lookup", "_machine", "_network", "_only", "_open", "_origin", "_plan", "_pool", "_shared",
                  "_started", "_task", "_then", "_timed", "_told_until", "_waited", "_waited_for_block", "_watched",
                  "separation", "sole")  # fmt: skip
 
@@ -75,14 +75,14 @@ class Fetch(Flight):
         shared: FetchContext,
         network: Network,
         plan: Plan,
-        client: bytes,
+        origin: CallOrigin,
         *,
         key: bytes | None = None,
         bound: bool = False,
         ends: float | None = None,
         only: tuple[Choosing, Finish] | None = None,
     ) -> None:
-        """The fetch of `plan` for `client`; `begin` begins it.
+        """The fetch of `plan` for a call of this origin; `begin` begins it.
 
         Args:
             key: the key of the flight; None: nobody may join it.
@@ -100,9 +100,7 @@ class Fetch(Flight):
         self._plan = plan
         self._fork_epoch = network.sight.view.fork_epoch
         """The fork epoch at which the call was planned that is taken to the nodes."""
-        self._client = client
-        self._context = copy_context()
-        """The context of the first caller, to whose call traces and logs of later attempts belong."""
+        self._origin = origin
         self.separation: Separation | None = None
         """Keeps the fetch from the nodes that fetches beside it ask; None: there are none."""
         self.sole = False
@@ -186,9 +184,9 @@ class Fetch(Flight):
             self._chooser = self._only[0]
         else:
             nodes = [node for node in pool.nodes if node.id not in without] if without else pool.nodes
-            route_key, last = plan.route_key or self._client, asking is _LAST
-            sends = self._shared.sends
-            preferred = sends.holders(network, plan, self._client) if sends.recent.hashes else ()
+            address, sends = self._origin.address, self._shared.sends
+            route_key, last = plan.route_key or address.encode(), asking is _LAST
+            preferred = sends.holders(network, plan, address) if sends.recent.hashes else ()
             if plan.terms is not None:
                 preferred = plan.terms.others(node.id for node in nodes)
             among = plan, nodes, pool.balancer, pool.rng
@@ -226,7 +224,10 @@ class Fetch(Flight):
                 self._waited = self._in_room = True
                 return
             room.refused += 1
-        self._obey(done, machine)
+        if done == END:
+            self._nodes_said(machine)
+        else:
+            self._obey(done, machine)
 
     def look_again(self) -> None:
         """Try again: a node may have room now."""
@@ -234,13 +235,12 @@ class Fetch(Flight):
         self._run(self._begin_attempts, self._asked)
 
     def _obey(self, done: int, machine: Dispatch) -> None:
-        """Do what the machine said after an event."""
-        if done == END:
-            self._nodes_said(machine)
-            return
+        """Do what the machine said after an event that was not the end."""
         if done == ASK:
             asked = machine.asked
-            self._attempts.append(Attempt(self._asked, self._pool, asked, self._shared.clock(), self._replied))
+            self._attempts.append(
+                Attempt(self._asked, self._pool, asked, self._shared.clock(), self._replied, self._origin)
+            )
         if machine.hedged or machine.due != inf:
             self._watched = True
             self._pool.hedged.add(self, machine.due - self._shared.clock())
@@ -262,12 +262,12 @@ class Fetch(Flight):
                 done = machine.failed(number, reply, now)
             else:
                 done = machine.answered(number, reply, kind, now)
-            if done == END and len(self._attempts) > 1:
+            if done != END:
+                self._obey(done, machine)
+                return
+            if len(self._attempts) > 1:
                 self._cut("overtaken" if kind is None else "cancelled")
-            if done == END and machine.end.failure is None:
-                self._nodes_said(machine)  # a check of logs enters the context by itself
-            else:
-                self._context.run(self._obey, done, machine)
+            self._nodes_said(machine)
         except Exception as error:
             self._stumble(error)
 
@@ -290,13 +290,11 @@ class Fetch(Flight):
     def _take_event(self, machine: Dispatch, event: Callable[[float], int]) -> None:
         try:
             done = event(self._shared.clock())
-            if done == END and machine.end.failure is None:
-                self._cut("cancelled")
-                self._nodes_said(machine)
+            if done != END:
+                self._obey(done, machine)
                 return
-            if done == END:
-                self._cut("hung")
-            self._context.run(self._obey, done, machine)
+            self._cut("cancelled" if machine.end.failure is None else "hung")
+            self._nodes_said(machine)
         except Exception as error:
             self._stumble(error)
 
@@ -309,16 +307,16 @@ class Fetch(Flight):
 
     async def _broadcast(self, plan: Plan) -> None:
         """Send a transaction to many nodes."""
-        shared, network = self._shared, self._network
+        shared, network, address = self._shared, self._network, self._origin.address
         try:
             said = await shared.broadcasts.send(
                 plan,
                 network.pool,
                 network.plan,
                 shared.tally.network(network.name),
-                lambda result, nodes: shared.sends.took(network, result, nodes, client=self._client),
+                lambda result, nodes: shared.sends.took(network, result, nodes, address),
                 deadline=self._ends,
-                route_key=plan.route_key or self._client,
+                origin=self._origin,
             )
             self._task = None
             self._judge(plan, said)
@@ -418,7 +416,7 @@ class Fetch(Flight):
         elif plan.rule.logs and said.failure is None:
             if self._check is None:
                 conclude, again = partial(self._run, self._conclude), partial(self._run, self._ask_nodes, _CALL)
-                self._check = LogCheck(self._shared, network, conclude, again, ends=self._ends)
+                self._check = LogCheck(self._shared, network, self._origin, conclude, again, ends=self._ends)
             self._check.take(plan, said)
         else:
             self._conclude(plan, said)
@@ -455,11 +453,11 @@ class Fetch(Flight):
     # -- the end --------------------------------------------------------------------------------------------------
 
     def _run(self, event: Callable[..., None], *about: Any) -> None:
-        """Run `event` in the context of the call, unless the call is over; an exception ends the call."""
+        """Run `event`, unless the call is over; an exception ends the call."""
         if not self._open:
             return
         try:
-            self._context.run(event, *about)
+            event(*about)
         except Exception as error:
             self._stumble(error)
 

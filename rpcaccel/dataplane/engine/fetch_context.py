@@ -32,6 +32,7 @@ from rpcaccel.dataplane.engine.second_opinions import NodeAnswer
 from rpcaccel.dataplane.engine.single_flight import Flights, Pending
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
+from rpcaccel.dataplane.upstream.call_origin import CallOrigin
 from rpcaccel.stores.base import Store
 
 _SKIP, _LASTING = Keep.SKIP, Keep.LASTING  # looked up once (core.plan.planner)
@@ -45,7 +46,7 @@ class OwnCalls(Protocol):
         """The result that the proxy has of a call without waiting; None when it has none."""
         ...
 
-    def fetch(self, network: Network, plan: Plan) -> Pending[Outcome]:
+    def fetch(self, network: Network, plan: Plan, origin: CallOrigin) -> Pending[Outcome]:
         """Get the answer to a call from the tiers behind memory, or from a node."""
         ...
 

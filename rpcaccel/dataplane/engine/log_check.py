@@ -25,6 +25,7 @@ from rpcaccel.core.replies.log_hashes import named_hashes
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.call_origin import CallOrigin
 
 MOST_BLOCKS = 128
 """Blocks whose hashes are asked for to prove one answer: a segment of a range. An answer about more is not proven."""
@@ -49,12 +50,20 @@ class LogCheck:
     """The checks of the answers that one call gets. After each `take`, one of `conclude` and `again` is called, at once
     or later, unless the checks are cancelled."""
 
-    __slots__ = ("_again", "_conclude", "_ends", "_network", "_shared", "_task", "false")
+    __slots__ = ("_again", "_conclude", "_ends", "_network", "_origin", "_shared", "_task", "false")
 
     def __init__(
-        self, shared: FetchContext, network: Network, conclude: Conclude, again: Again, *, ends: float
+        self,
+        shared: FetchContext,
+        network: Network,
+        origin: CallOrigin,
+        conclude: Conclude,
+        again: Again,
+        *,
+        ends: float,
     ) -> None:
-        """`ends`: when the call must be over (monotonic seconds)."""
+        """`origin`: where the call comes from; `ends`: when it must be over (monotonic seconds)."""
+        self._origin = origin
         self._shared = shared
         self._network = network
         self._conclude = conclude
@@ -152,7 +161,7 @@ class LogCheck:
             self._decide(plan, said, LogVerdict.RIGHT if all(told) else LogVerdict.UNPROVEN)
 
     async def _ask(self, number: int) -> str:
-        outcome = await self._shared.own.fetch(self._network, self._plan(number))
+        outcome = await self._shared.own.fetch(self._network, self._plan(number), self._origin)
         return _hash(outcome.result)
 
     def _plan(self, number: int) -> Plan:

@@ -33,6 +33,7 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.event_loop import in_turns
 from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
 
 SMALLER = frozenset({FailureKind.TOO_LARGE, FailureKind.NODE_TIMEOUT})
 """Failures of a run that a node may be able to answer for fewer blocks."""
@@ -48,7 +49,7 @@ INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}
 class Way:
     """What the engine does for a single call, which ranges use for their pieces."""
 
-    carry: Callable[[Network, Plan, bytes, float], Awaitable[Outcome]]
+    carry: Callable[[Network, Plan, CallOrigin, float], Awaitable[Outcome]]
     """Fetches a plan, which must end at the given time (monotonic seconds)."""
     keep: Callable[[Network, Plan, bytes, int], None]
     """Keeps the answer of a node with the given head, where it may be kept."""
@@ -77,7 +78,7 @@ class Ranges:
             return Outcome(source=AnswerSource.REFUSED, error=error, block=network.view.head)
         if span.first > span.last:
             return Outcome(source=AnswerSource.LOCAL, result=b"[]", block=network.view.head)
-        work = self._work(network, plan, span, b"", 0.0)
+        work = self._work(network, plan, span, PROXY, 0.0)
         if work is None:
             return None
         found, size = [], 0
@@ -92,7 +93,7 @@ class Ranges:
             found.append(text)
         return Outcome(source=AnswerSource.MEMORY, result=range_segments.merge(found), block=network.view.head)
 
-    async def fetch(self, network: Network, plan: Plan, span: Range, client: bytes) -> Outcome:
+    async def fetch(self, network: Network, plan: Plan, span: Range, origin: CallOrigin) -> Outcome:
         """The outcome of a range whose pieces come from the tiers and from nodes.
 
         When a reorganisation was noticed meanwhile, a piece above the settled blocks may be of the abandoned branch:
@@ -101,15 +102,15 @@ class Ranges:
         ends = self.clock() + network.settings.deadline
         while True:
             fork_epoch = network.view.fork_epoch
-            work = self._work(network, plan, span, client, ends)
+            work = self._work(network, plan, span, origin, ends)
             outcome = None if work is None else await work.done()
             if outcome is None:
                 whole = [Piece(span.first, span.last, open=span.last > span.settled)]
-                work = _Work(self, network, plan, span, whole, client, ends)
+                work = _Work(self, network, plan, span, whole, origin, ends)
                 if work.too_long(plan, whole):
                     outcome = await work.run(whole)
                 else:
-                    outcome = await self.way.carry(network, plan, client, ends)
+                    outcome = await self.way.carry(network, plan, origin, ends)
                     if outcome.kind not in SMALLER:
                         return outcome
                     outcome = await work.ask_for_less(plan, whole, outcome)
@@ -117,32 +118,39 @@ class Ranges:
                 return outcome
             plan = network.plan(plan.method, plan.asked)
             if plan.range is None:
-                return await self.way.carry(network, plan, client, ends)
+                return await self.way.carry(network, plan, origin, ends)
             span = plan.range
 
-    def _work(self, network: Network, plan: Plan, span: Range, client: bytes, ends: float) -> _Work | None:
+    def _work(self, network: Network, plan: Plan, span: Range, origin: CallOrigin, ends: float) -> _Work | None:
         """The range cut into pieces; None when there is nothing to gain from cutting."""
         cuts = range_segments.cut(span, network.settings.ranges.segment)
         if not cuts or (len(cuts) == 1 and cuts[0].open):
             return None
-        return _Work(self, network, plan, span, cuts, client, ends)
+        return _Work(self, network, plan, span, cuts, origin, ends)
 
 
 class _Work:
     """One range that is being put together."""
 
-    __slots__ = ("_again", "_attempts", "_client", "_ends", "_gate", "_left", "_most", "_network", "_nodes", "_open",
+    __slots__ = ("_again", "_attempts", "_ends", "_gate", "_left", "_most", "_network", "_nodes", "_open", "_origin",
                  "_plan", "_ranges", "_settings", "_span", "_started", "pieces")  # fmt: skip
 
     def __init__(
-        self, ranges: Ranges, network: Network, plan: Plan, span: Range, cuts: list[Piece], client: bytes, ends: float
+        self,
+        ranges: Ranges,
+        network: Network,
+        plan: Plan,
+        span: Range,
+        cuts: list[Piece],
+        origin: CallOrigin,
+        ends: float,
     ) -> None:
         self.pieces = cuts
         self._ranges = ranges
         self._network = network
         self._plan = plan
         self._span = span
-        self._client = client
+        self._origin = origin
         self._ends = ends
         self._settings: RangeSettings = network.settings.ranges
         # Planned now, so that the open piece is kept under the fork epoch in which the call began.
@@ -337,7 +345,7 @@ class _Work:
         """Take a run to the nodes. The run has no keys, because its pieces are kept one by one."""
         async with self._gate:
             bare = replace(plan, key=None, head_key=None, shared_keys=())
-            outcome = await self._ranges.way.carry(self._network, bare, self._client, self._ends)
+            outcome = await self._ranges.way.carry(self._network, bare, self._origin, self._ends)
         self._attempts += outcome.attempts
         if outcome.node:
             self._nodes[outcome.node] = None

@@ -43,12 +43,12 @@ class ReadYourWrites:
         self._clock = clock
         self._tell = tell
 
-    def took(self, network: Network, result: bytes, nodes: tuple[str, ...], client: bytes) -> None:
-        """Note that these nodes took a transaction of `client` and answered `result`, its hash."""
+    def took(self, network: Network, result: bytes, nodes: tuple[str, ...], address: str) -> None:
+        """Note that these nodes took a transaction of the client at `address` and answered `result`, its hash."""
         name = hash_text(result)
         if name is None:
             return
-        sent = Sent(network.name, name, nodes, client)
+        sent = Sent(network.name, name, nodes, address.encode())
         self.heard(sent)
         self._tell(sent)
         if self._shared and network.view.known:
@@ -59,10 +59,11 @@ class ReadYourWrites:
         """Note that this worker or another one sent a transaction."""
         self.recent.add(sent, self._clock())
 
-    def holders(self, network: Network, plan: Plan, client: bytes) -> tuple[str, ...]:
-        """Ids of the nodes that should be asked first, as far as this worker knows; empty when any node will do."""
+    def holders(self, network: Network, plan: Plan, address: str = "") -> tuple[str, ...]:
+        """Ids of the nodes that should be asked first for the client at `address`, as far as this worker knows; empty
+        when any node will do."""
         if plan.rule.names_transaction is None:
-            return self.recent.of_client(network.name, client, self._clock()) if plan.pending else ()
+            return self.recent.of_client(network.name, address.encode(), self._clock()) if plan.pending else ()
         name = hash_named(plan)
         return () if name is None else self.recent.of_hash(network.name, name, self._clock())
 
@@ -70,7 +71,7 @@ class ReadYourWrites:
         """May a transaction that was sent since have made this kept answer untrue?"""
         if plan.rule.names_transaction is None or result not in UNFILLED:
             return False
-        return bool(self.holders(network, plan, b""))
+        return bool(self.holders(network, plan))
 
     def look(self, network: Network, plan: Plan, done: Callable[[], None]) -> bool:
         """Ask the second tier whether another host sent the transaction that a lookup names; `done` is called when that

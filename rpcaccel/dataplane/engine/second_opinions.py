@@ -11,7 +11,6 @@ for it, and an error of the second or third node ends it without a word.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import Context
 from functools import partial
 from time import time
 
@@ -89,9 +88,7 @@ class SecondOpinions:
             self._conclude(comparison)
             return
         network.sampling.pay(now)
-        took = partial(self._took, comparison)
-        # Nothing of the client's call is to be found in the logs and traces of a comparison.
-        Context().run(self._ask, network, comparison.bare, OneNode(node), took)
+        self._ask(network, comparison.bare, OneNode(node), partial(self._took, comparison))
 
     def _took(self, comparison: _Comparison, _plan: Plan, said: Forwarded) -> Outcome:
         """Take in what the node said that was asked."""

@@ -25,12 +25,11 @@ from rpcaccel.core.wire.websocket_handshake import VERSION, HandshakeFault, faul
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, one_slash, takes_gzip
 from rpcaccel.dataplane.live.live_session import MessageTurn
-from rpcaccel.dataplane.rpc import observer, response_headers
-from rpcaccel.dataplane.rpc.access_log import HEADER, NOBODY, VISITOR
+from rpcaccel.dataplane.rpc import response_headers
+from rpcaccel.dataplane.rpc.access_log import HEADER
 from rpcaccel.dataplane.rpc.admission import Admission, Caller, Headers
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
-from rpcaccel.dataplane.upstream.trace_context import CURRENT
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -124,7 +123,7 @@ class RequestHandler:
         started, admission, tally = self.clock(), self._admission, self._tally
         if asked.under is not self.routes:
             self.read(asked)
-        route, guest, refusal, request = asked.route, asked.guest, asked.refusal, ""
+        route, guest, refusal = asked.route, asked.guest, asked.refusal
         address = admission.address(peer, asked.headers) if admission.trusting else peer or ""
         if refusal is not None:
             tally.refused(refusal.reason)
@@ -138,18 +137,17 @@ class RequestHandler:
                 return self._refusal(asked.headers, 503, busy, _SOON)
             if asked.apart:
                 guest = guest or admission.anonymous(address)
-            if VISITOR.get() is not NOBODY or CURRENT.get() is not None:
-                observer.forget()
+            ends = None if asked.patience is None else started + asked.patience
+            caller = Caller(address, guest, ends, asked.headers, turn)
             if self.calls.access is not None:
-                request = self.calls.access.arrived(asked.headers, address, guest)
+                caller = self.calls.access.arrived(caller)
             # Whatever may raise comes before this line: a request that is counted in is counted out.
             if guest is not None:
                 refusal = guest.enter(started)
         if refusal is not None:
             return self._turned_away(asked.headers, refusal)
         tally.in_flight += 1
-        ends = None if asked.patience is None else started + asked.patience
-        visit = Visit(asked, route, started, Caller(address, guest, ends, request, asked.headers, turn))
+        visit = Visit(asked, route, started, caller)
         if asked.understood:
             return visit
         self.leave(visit)

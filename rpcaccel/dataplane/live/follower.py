@@ -16,7 +16,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from contextvars import Context
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -148,7 +147,7 @@ class Follower:
             if doubted and served.head < branch.lowest:
                 self._lose(RESTARTED)
             elif self._fell(branch) and not self._comparing:
-                self._comparing = self._spawn(self._guarded(self._compare(branch)))
+                self._comparing = asyncio.create_task(self._guarded(self._compare(branch)))
         self._woken.set()
 
     def _fell(self, branch: FollowedBranch) -> bool:
@@ -208,7 +207,7 @@ class Follower:
         whose = subscription.session.holder, subscription.topic.kind
         turn = self._turns.setdefault(whose, asyncio.Semaphore(RESUMING_OF_ONE))
         resumption = Resumption(context, subscription, first, came, turn)
-        task = self._spawn(resumption.run())
+        task = asyncio.create_task(resumption.run())
         self._resuming[subscription] = resumption, task
         task.add_done_callback(partial(self._resumed, subscription))
 
@@ -238,7 +237,7 @@ class Follower:
 
     def _start(self) -> None:
         self._logs = self._log_track()
-        self._tasks = tuple(self._spawn(self._guarded(work)) for work in (self._follow(), self._logs.run()))
+        self._tasks = tuple(asyncio.create_task(self._guarded(work)) for work in (self._follow(), self._logs.run()))
         self._begin_branch()
 
     def _log_track(self) -> LogTrack:
@@ -276,12 +275,6 @@ class Follower:
         task.cancel()
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
-
-    @staticmethod
-    def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Begin work for all subscribers: nothing of the client whose message happened to begin it (its trace, its
-        address in logs) goes with it."""
-        return asyncio.get_running_loop().create_task(work, context=Context())
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         """Work that, when it stumbles over a bug, leaves nobody waiting for ever."""
@@ -374,7 +367,7 @@ class Follower:
                 self._rests.pop(want, None)
         for want in wants[: 2 * CHUNK]:
             if want not in self._fetches and now >= self._rests.get(want, 0.0):
-                self._fetches[want] = self._spawn(self._get(branch, want))
+                self._fetches[want] = asyncio.create_task(self._get(branch, want))
 
     async def _get(self, branch: FollowedBranch, want: Want) -> None:
         tries = self._tries.get(want, 0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextvars import Context
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Protocol
@@ -179,13 +178,7 @@ class _Followed:
         return opened
 
     def begin(self, subscription: LiveSubscription) -> None:
-        """Send what the subscription wants from now on.
-
-        Tasks that begin here serve all clients, so that they are no part of the trace of the one that came first.
-        """
-        Context().run(self._begin, subscription)
-
-    def _begin(self, subscription: LiveSubscription) -> None:
+        """Send what the subscription wants from now on."""
         if subscription.topic.kind == subscriptions.PENDING:
             self.topics.add(subscription)
             self._pending.want(wanted=True)

@@ -11,7 +11,6 @@ import random
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import Context
 from typing import Protocol
 
 import msgspec
@@ -105,10 +104,7 @@ class PendingTransactions:
     def want(self, *, wanted: bool) -> None:
         """Begin when somebody subscribes, and stop when nobody does any more."""
         if wanted and (self._running is None or self._running.done()):
-            # The context is empty: what is followed for all is no part of the trace of the client that came first.
-            self._running = asyncio.get_running_loop().create_task(
-                self._run(), name=f"pending {self._network.name}", context=Context()
-            )
+            self._running = asyncio.get_running_loop().create_task(self._run(), name=f"pending {self._network.name}")
             self._tasks.add(self._running)
             self._running.add_done_callback(self._tasks.discard)
         elif not wanted and self._running is not None:

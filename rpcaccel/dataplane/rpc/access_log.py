@@ -8,39 +8,23 @@ from __future__ import annotations
 import random
 import re
 import secrets
-from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec.structs import replace
 
 from rpcaccel.config.sections import LogSettings
-from rpcaccel.core.client_limits import Client
 from rpcaccel.core.dispatch.outcome import Outcome, fault_of, reason
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.rpc.admission import Headers
-from rpcaccel.dataplane.upstream.trace_context import CURRENT
+from rpcaccel.dataplane.rpc.admission import Caller, Headers
 
 HEADER = "X-Request-ID"
 _HEADER = HEADER.lower()
 _FIT = re.compile(r"[!-~]{1,128}")
 _LONGEST_METHOD, _LONGEST_TEXT, _LONGEST_QUOTED = 64, 200, 500
-
-
-class Visitor(NamedTuple):
-    """The client of a request, and the name of the request in the log."""
-
-    request: str
-    client: str
-    address: str
-    told: bool
-    """Does each call of the request write a line?"""
-
-
-NOBODY = Visitor("", "", "", told=True)
-VISITOR: ContextVar[Visitor] = ContextVar("visitor", default=NOBODY)
-"""The visitor of the request being answered. A task or a callback that is begun for the request inherits it."""
 
 
 class AccessLog:
@@ -53,29 +37,26 @@ class AccessLog:
         self._slow = settings.slow
         self._log: Any = structlog.get_logger("rpcaccel.access")
 
-    def arrived(self, named: Headers, address: str, guest: Client | None) -> str:
+    def arrived(self, caller: Caller) -> Caller:
         """Name a request that came: by the client's own X-Request-ID when that is fit to be printed, else by chance."""
-        name = request_id(named) or secrets.token_hex(8)
-        told = random.random() < self._share
-        VISITOR.set(Visitor(name, "" if guest is None else guest.name, address, told))
-        return name
+        name = request_id(caller.headers) or secrets.token_hex(8)
+        return replace(caller, request=name, told=random.random() < self._share)
 
-    def another(self) -> None:
-        """Do nothing for a further call of the same request, which has the name of the request."""
+    def another(self, caller: Caller) -> Caller:
+        """A further call of the same request has the name of the request."""
+        return caller
 
-    def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
+    def answered(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float) -> None:
         """Write the line of a call that was answered, if it is slow or the request is in the sample."""
         slow = 0 < self._slow <= seconds
-        visitor = VISITOR.get()
-        if not (slow or (self._share and visitor.told)):
+        if not (slow or (self._share and caller.told)):
             return
-        traced = CURRENT.get()
         fields: dict[str, Any] = {
-            "request": visitor.request,
-            "client": visitor.client,
-            "address": visitor.address,
-            "trace": "" if traced is None else traced.trace,
-            "network": network,
+            "request": caller.request,
+            "client": "" if caller.guest is None else caller.guest.name,
+            "address": caller.address,
+            "trace": "" if caller.trace is None else caller.trace.trace,
+            "network": plan.network,
             "method": shown(plan.method),
             "source": outcome.source.label,
             "node": outcome.node,

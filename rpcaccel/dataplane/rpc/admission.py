@@ -20,6 +20,7 @@ from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, 
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.forwarded_for import Trust, holder
 from rpcaccel.dataplane.live.live_session import MessageTurn
+from rpcaccel.dataplane.upstream.call_origin import TracedCall
 
 PATH = "/key/"
 KEY_HEADERS = _API_KEY, _AUTHORIZATION = "x-api-key", "authorization"
@@ -40,7 +41,7 @@ class Headers(Protocol):
 
 
 class Caller(Struct, frozen=True, gc=False):
-    """The caller of a request that was let in."""
+    """The caller of a request that was let in. Implements CallOrigin."""
 
     address: str = ""
     """The address of the client, trusted proxies looked through. Networks that route by client route by it."""
@@ -48,11 +49,15 @@ class Caller(Struct, frozen=True, gc=False):
     """The client that is held to its limits; None: nobody is."""
     ends: float | None = None
     """When the client wants its answer (monotonic seconds); None: it waits as long as the network does."""
-    request: str = ""
-    """The name of the request in the log; empty when no lines are written."""
     headers: Headers | None = None
     turn: MessageTurn | None = None
     """The message of a WebSocket that the calls came in; None for calls by POST, which cannot subscribe."""
+    request: str = ""
+    """The name of the request in the log; empty when no lines are written."""
+    told: bool = True
+    """Does each call of the request write a line in the log?"""
+    trace: TracedCall | None = None
+    """The trace that the request is a part of; None: it is not traced."""
 
     @property
     def name(self) -> str:

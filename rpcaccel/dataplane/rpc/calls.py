@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -217,7 +216,7 @@ class Calls:
         """
         taken.cell.missed(miss_reason(taken.plan))
         caller = taken.caller
-        pending = self._engine.fetch(route.network, taken.plan, caller.address.encode())
+        pending = self._engine.fetch(route.network, taken.plan, caller)
         if caller.ends is not None:
             pending.within(caller.ends - self.clock(), out_of_time(taken.plan.head))
         return pending
@@ -247,7 +246,7 @@ class Calls:
         if (guest := taken.caller.guest) is not None:
             guest.cell.answered(taken.cell.method, outcome.source, seconds, fault)
         if self.access is not None:
-            self.access.answered(taken.plan.network, taken.plan, outcome, seconds)
+            self.access.answered(taken.caller, taken.plan, outcome, seconds)
 
 
 class _BatchFetch:
@@ -295,17 +294,15 @@ class _BatchFetch:
             position, taken = batch.misses.popleft()
             if batch.full:
                 batch.turn_away(position, taken.id, taken.plan.method)
-            elif calls.access is None:
-                self._fetch(position, taken)
             else:
-                copy_context().run(self._fetch, position, taken)  # so that each call has a trace of its own
+                self._fetch(position, taken)
         self._going_on = False
         if batch.settled and not self._under_way and not self._pending.done():
             self._pending.land(calls.whole(batch, self._route, self._caller))
 
     def _fetch(self, position: int, taken: _Taken) -> None:
         if self._calls.access is not None:
-            self._calls.access.another()
+            taken.caller = self._calls.access.another(taken.caller)
         taken.started = self._calls.clock()  # the wait for items before it is no part of its latency
         network, plan = self._route.network, taken.plan
         if network.sight.view.fork_epoch != taken.fork_epoch:  # by the old plan, a node on a left branch might be asked

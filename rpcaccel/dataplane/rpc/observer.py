@@ -5,57 +5,45 @@ from __future__ import annotations
 from typing import Protocol
 
 from rpcaccel.config.model import Settings
-from rpcaccel.core.client_limits import Client
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.dataplane.rpc.access_log import NOBODY, VISITOR, AccessLog, access_log
-from rpcaccel.dataplane.rpc.admission import Headers
+from rpcaccel.dataplane.rpc.access_log import AccessLog, access_log
+from rpcaccel.dataplane.rpc.admission import Caller
 from rpcaccel.dataplane.rpc.tracing import Tracing
-from rpcaccel.dataplane.upstream.trace_context import CURRENT
 
 
 class Observer(Protocol):
-    """Is called for the events of calls, in the context of the request that brought them."""
+    """Is called for the events of calls."""
 
-    def arrived(self, named: Headers, address: str, guest: Client | None) -> str:
-        """A request came. Returns its name in the log, empty when it has none."""
+    def arrived(self, caller: Caller) -> Caller:
+        """A request came. Returns its caller, with the name of the request in the log and its trace."""
         ...
 
-    def another(self) -> None:
-        """A further call of the same request begins to be fetched, in a task of its own."""
+    def another(self, caller: Caller) -> Caller:
+        """A further call of the same request begins to be fetched. Returns the caller, with a trace of its own."""
         ...
 
-    def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
+    def answered(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float) -> None:
         """A call of that request was answered."""
         ...
 
 
-def forget() -> None:
-    """Forget the visitor and the trace of an earlier request. Requests come in the context of a connection, or of the
-    whole server (uvloop), so that what was set for one request is still set when the next one comes."""
-    if VISITOR.get() is not NOBODY:
-        VISITOR.set(NOBODY)
-    if CURRENT.get() is not None:
-        CURRENT.set(None)
-
-
 class Both:
-    """Implements Observer for traces and log together: traces begin first, so that a line can name its trace."""
+    """Implements Observer for traces and log together."""
 
     def __init__(self, tracing: Tracing, log: AccessLog) -> None:
         self._tracing = tracing
         self._log = log
 
-    def arrived(self, named: Headers, address: str, guest: Client | None) -> str:
-        self._tracing.arrived(named, address, guest)
-        return self._log.arrived(named, address, guest)
+    def arrived(self, caller: Caller) -> Caller:
+        return self._log.arrived(self._tracing.arrived(caller))
 
-    def another(self) -> None:
-        self._tracing.another()
+    def another(self, caller: Caller) -> Caller:
+        return self._tracing.another(caller)
 
-    def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
-        self._log.answered(network, plan, outcome, seconds)
-        self._tracing.answered(network, plan, outcome, seconds)
+    def answered(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float) -> None:
+        self._log.answered(caller, plan, outcome, seconds)
+        self._tracing.answered(caller, plan, outcome, seconds)
 
 
 class Observers:

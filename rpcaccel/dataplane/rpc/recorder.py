@@ -11,12 +11,11 @@ import random
 from collections.abc import Callable
 from hashlib import sha256
 
-from rpcaccel.core.client_limits import Client
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.messages import Seen
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.stats.counters import AnswerSource
-from rpcaccel.dataplane.rpc.admission import Headers
+from rpcaccel.dataplane.rpc.admission import Caller
 from rpcaccel.dataplane.rpc.observer import Observer
 
 LARGEST = 8 * 1024 * 1024
@@ -65,25 +64,24 @@ class Recorder:
         self.on = False
         return rest
 
-    def arrived(self, named: Headers, address: str, guest: Client | None) -> str:
+    def arrived(self, caller: Caller) -> Caller:
         """Pass a request that came to the next observer. Nothing about its client is kept."""
-        return "" if self._next is None else self._next.arrived(named, address, guest)
+        return caller if self._next is None else self._next.arrived(caller)
 
-    def another(self) -> None:
+    def another(self, caller: Caller) -> Caller:
         """Pass a further call of the same request to the next observer."""
-        if self._next is not None:
-            self._next.another()
+        return caller if self._next is None else self._next.another(caller)
 
-    def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
+    def answered(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float) -> None:
         """Keep a call that was answered, if it is in the sample; end a recording that nobody asks for."""
         if self._next is not None:
-            self._next.answered(network, plan, outcome, seconds)
+            self._next.answered(caller, plan, outcome, seconds)
         now = self._clock()
         if now > self._until:
             self.stop()
             self._over()
         elif self._wanted(plan, outcome):
-            self._keep(network, plan, outcome, now - seconds, seconds)
+            self._keep(plan, outcome, now - seconds, seconds)
 
     def _wanted(self, plan: Plan, outcome: Outcome) -> bool:
         rule = plan.rule
@@ -91,7 +89,7 @@ class Recorder:
             return False
         return self._sample >= 1.0 or self._rng.random() < self._sample
 
-    def _keep(self, network: str, plan: Plan, outcome: Outcome, at: float, seconds: float) -> None:
+    def _keep(self, plan: Plan, outcome: Outcome, at: float, seconds: float) -> None:
         write = plan.rule.kind != "read"
         params = b'["%b"]' % sha256(plan.asked).hexdigest().encode() if write else plan.asked
         size = len(params) + _EACH
@@ -102,7 +100,7 @@ class Recorder:
         self._seen.append(
             Seen(
                 at=at,
-                network=network,
+                network=plan.network,
                 method=plan.method,
                 params=params,
                 head=plan.head,

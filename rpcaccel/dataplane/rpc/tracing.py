@@ -14,9 +14,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from rpcaccel import __version__
 from rpcaccel.config.sections import TracingSettings
-from rpcaccel.core.client_limits import Client
 from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
@@ -24,8 +25,7 @@ from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.core.wire.traceparent import HEADER, TraceParent, read
 from rpcaccel.dataplane.rpc.access_log import shown
-from rpcaccel.dataplane.rpc.admission import Headers
-from rpcaccel.dataplane.upstream.trace_context import CURRENT
+from rpcaccel.dataplane.rpc.admission import Caller
 
 ENDING = "end of tracing"
 """Name of the thread that sends the last spans."""
@@ -55,25 +55,22 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("rpcaccel", __version__)
 
-    def arrived(self, named: Headers, address: str, _guest: Client | None) -> str:
+    def arrived(self, caller: Caller) -> Caller:
         """Begin the span of a request that its client traces, or that is sampled by chance. It gives no name."""
-        given = named.get(HEADER, "")
+        given = "" if caller.headers is None else caller.headers.get(HEADER, "")
         parent = read(given) if given else None
         wanted = random.random() < self.settings.sample if parent is None else parent.sampled
-        CURRENT.set(Traced(self._tracer, parent, address) if wanted else None)
-        return ""
+        return replace(caller, trace=Traced(self._tracer, parent, caller.address)) if wanted else caller
 
-    def another(self) -> None:
-        """Begin the span of a further call of the same request, which is fetched in a context of its own."""
-        call = CURRENT.get()
-        if isinstance(call, Traced):
-            CURRENT.set(call.sibling())
+    def another(self, caller: Caller) -> Caller:
+        """Begin the span of a further call of the same request."""
+        call = caller.trace
+        return replace(caller, trace=call.sibling()) if isinstance(call, Traced) else caller
 
-    def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
+    def answered(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float) -> None:
         """End the span of a call that was answered."""
-        call = CURRENT.get()
-        if isinstance(call, Traced):
-            call.answered(network, plan.method, outcome, seconds)
+        if isinstance(caller.trace, Traced):
+            caller.trace.answered(plan.network, plan.method, outcome, seconds)
 
     async def close(self) -> None:
         """Send the last spans, for CLOSING seconds at the most."""

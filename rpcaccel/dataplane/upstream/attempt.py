@@ -20,9 +20,8 @@ from rpcaccel.core.replies.range_limit import stated_limit
 from rpcaccel.core.replies.result_check import judge_result
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.printable import printable
+from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin, TracedAttempt
 from rpcaccel.dataplane.upstream.pool import NodePool, UnderWay
-from rpcaccel.dataplane.upstream.trace_context import CURRENT as TRACED
-from rpcaccel.dataplane.upstream.trace_context import TracedAttempt
 
 CutAs = Literal["cancelled", "overtaken", "hung"]
 """Why an attempt is given up before its reply: the call ended, another attempt was quicker, or the node hangs."""
@@ -49,6 +48,7 @@ class Attempt:
         asked: Asked,
         began: float,
         over: Over,
+        origin: CallOrigin = PROXY,
     ) -> None:
         """Ask the node. `over` is called once, after the reply was booked, and not before `__init__` has returned."""
         node, bulkhead = asked.node, plan.rule.bulkhead
@@ -84,8 +84,8 @@ class Attempt:
             cell.hedges += asked.hedge
             cell.retries += not asked.hedge
         try:
-            if (traced := TRACED.get()) is not None:
-                self._span = traced.attempt(plan.method, asked)
+            if origin.trace is not None:
+                self._span = origin.trace.attempt(plan.method, asked)
                 self.span = self._span.header
                 self._over = _ending(self._span, over)
             pool.upstreams[node.id].call(self)
@@ -247,7 +247,9 @@ def _ending(span: TracedAttempt, over: Over) -> Over:
     return told
 
 
-async def attempt(plan: Plan, pool: NodePool, asked: Asked) -> tuple[Attempt, Answer | Failure, FailureKind | None]:
+async def attempt(
+    plan: Plan, pool: NodePool, asked: Asked, origin: CallOrigin = PROXY
+) -> tuple[Attempt, Answer | Failure, FailureKind | None]:
     """Make one attempt and wait for it; returns the attempt, its reply, and what is wrong with the reply (None:
     nothing). The attempt is given up when the caller is cancelled."""
     came: asyncio.Future[tuple[Answer | Failure, FailureKind | None]] = asyncio.get_running_loop().create_future()
@@ -256,7 +258,7 @@ async def attempt(plan: Plan, pool: NodePool, asked: Asked) -> tuple[Attempt, An
         if not came.done():
             came.set_result((reply, kind))
 
-    made = Attempt(plan, pool, asked, pool.clock(), over)
+    made = Attempt(plan, pool, asked, pool.clock(), over, origin)
     try:
         return made, *await came
     except asyncio.CancelledError:

@@ -23,6 +23,7 @@ from rpcaccel.core.stats.counters import NetworkCell, bump
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.tx_hash import hash_of
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt, concluded
+from rpcaccel.dataplane.upstream.call_origin import CallOrigin
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from rpcaccel.dataplane.upstream.pool import NodePool
 
@@ -63,7 +64,7 @@ class Broadcasts:
         taken: Taken,
         *,
         deadline: float,
-        route_key: bytes = b"",
+        origin: CallOrigin,
     ) -> Forwarded:
         """Send the transaction; the answer is the first acceptance, or the most telling refusal.
 
@@ -72,21 +73,20 @@ class Broadcasts:
             taken: called with every node that takes the transaction, also after the answer.
             deadline: when the call must be over, on the pool's clock.
         """
+        route_key = plan.route_key or origin.address.encode()
         chooser = PoolChooser(plan, pool.nodes, pool.balancer, pool.rng, route_key=route_key, urgent=True)
         named = hash_of(plan.params)
         sure = named if plan.rule.names_itself == "keccak" else None
         machine = Broadcast(chooser, pool.budget, pool.broadcast, ends=deadline, hash=sure)
-        telling = _Telling(machine, plan, pool, deadline, taken)
+        telling = _Telling(machine, plan, pool, deadline, taken, origin)
         for node in machine.start(pool.clock()):
             self._spawn(telling.tell(node, cell))
         if machine.open:
             await asyncio.shield(telling.decided)
         end = machine.end() or Settle(None, None, None)
         if end.failure is not None and machine.doubt is not None and named is not None:
-            end = (
-                await _look_up(machine.doubt, named, plan_of(plan.rule.found_by, b"[%b]" % named), pool, deadline)
-                or end
-            )
+            lookup = plan_of(plan.rule.found_by, b"[%b]" % named)
+            end = await _look_up(machine.doubt, named, lookup, pool, deadline, origin) or end
         bump(cell.broadcasts, _word(end, machine))
         return concluded(end, machine, telling.attempts, count=telling.begun, forced=chooser.forced)
 
@@ -108,9 +108,12 @@ class Broadcasts:
 class _Telling:
     """One broadcast, with a task for each node."""
 
-    __slots__ = ("_plan", "_pool", "attempts", "begun", "decided", "ends", "machine", "taken")
+    __slots__ = ("_origin", "_plan", "_pool", "attempts", "begun", "decided", "ends", "machine", "taken")
 
-    def __init__(self, machine: Broadcast, plan: Plan, pool: NodePool, ends: float, taken: Taken) -> None:
+    def __init__(
+        self, machine: Broadcast, plan: Plan, pool: NodePool, ends: float, taken: Taken, origin: CallOrigin
+    ) -> None:
+        self._origin = origin
         self.machine = machine
         self._plan = plan
         self._pool = pool
@@ -133,7 +136,7 @@ class _Telling:
                 await asyncio.sleep(ask.delay)
                 self.begun += 1
                 node, timeout = ask.node, min(ask.node.timeout, self.ends - clock())
-                made, reply, kind = await attempt(self._plan, self._pool, Asked(number, node, timeout))
+                made, reply, kind = await attempt(self._plan, self._pool, Asked(number, node, timeout), self._origin)
                 self.attempts.append(made)
                 answer, failure = _parts(reply, kind, node)
                 ask = machine.heard(node, answer, failure, clock())
@@ -161,9 +164,12 @@ def _parts(reply: Answer | Failure, kind: FailureKind | None, node: Node) -> tup
     return reply, None if kind is None else failure_of(reply, kind, node)
 
 
-async def _look_up(node: Node, named: bytes, plan: Plan, pool: NodePool, deadline: float) -> Settle | None:
+async def _look_up(
+    node: Node, named: bytes, plan: Plan, pool: NodePool, deadline: float, origin: CallOrigin
+) -> Settle | None:
     """Look a transaction up on a node that says it has it: success may be claimed only when the exact hash is found."""
-    _, reply, kind = await attempt(plan, pool, Asked(1, node, min(node.timeout, deadline - pool.clock())))
+    asked = Asked(1, node, min(node.timeout, deadline - pool.clock()))
+    _, reply, kind = await attempt(plan, pool, asked, origin)
     if kind is not None or not isinstance(reply, Answer) or reply.result is None or bytes(reply.result) == NULL:
         return None
     return Settle(Answer(result=_own_name(bytes(reply.result)) or named), None, node)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import Context, copy_context
 from itertools import islice
 
 from rpcaccel.core.cache.entry import Entry
@@ -39,7 +38,7 @@ class LookupTurn:
     __slots__ = ("due", "patient", "progress", "timer", "waiting")
 
     def __init__(self, due: float) -> None:
-        self.waiting: dict[bytes, list[tuple[Context, Told]]] = {}
+        self.waiting: dict[bytes, list[Told]] = {}
         self.due = due
         self.patient = True
         self.progress = False
@@ -81,7 +80,7 @@ class Turns:
         return taken > self._timeout
 
     def ask(self, key: bytes, told: Told) -> None:
-        """Look up a key; `told` is called later, in the context of the caller."""
+        """Look up a key; `told` is called later."""
         turn = self._open
         if turn is None:
             loop = asyncio.get_running_loop()
@@ -89,7 +88,7 @@ class Turns:
             turn.timer = loop.call_later(self._timeout, self._expire, turn)
             self._queue.append(turn)
             loop.call_soon(self._gathered, turn)
-        turn.waiting.setdefault(key, []).append((copy_context(), told))
+        turn.waiting.setdefault(key, []).append(told)
 
     def _gathered(self, turn: LookupTurn) -> None:
         """The turn of the loop is over: begin a job, if none is under way. Otherwise the turn goes on taking keys."""
@@ -160,9 +159,9 @@ class Turns:
             if turn.timer is not None:
                 turn.timer.cancel()
         for entry, askers in settled:
-            for context, told in askers:
+            for told in askers:
                 try:
-                    context.run(told, entry)
+                    told(entry)
                 except Exception as error:  # the others wait for their answers
                     about = {"message": "a lookup on the disk could not be concluded", "exception": error}
                     asyncio.get_running_loop().call_exception_handler(about)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from contextvars import copy_context
 from random import Random
 from typing import Any
 
@@ -16,6 +15,7 @@ from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt
+from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
 from rpcaccel.dataplane.upstream.http_messages import NodeCall
 from rpcaccel.dataplane.upstream.pool import NodeClient, NodePool, Told
 
@@ -28,7 +28,7 @@ class Carried:
     def __init__(self, calls: Sequence[NodeCall], work: Coroutine[Any, Any, list[Reply]], told: Told) -> None:
         self.calls = calls
         self._told: Told | None = told
-        self._task = asyncio.get_running_loop().create_task(work, context=copy_context())
+        self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(self._tell)
 
     def cancel(self) -> None:
@@ -117,7 +117,7 @@ def plan_of(rule: Rule, params: bytes = b"[]", method: str = "") -> Plan:
     )
 
 
-async def asked(pool: NodePool, plan: Plan, *, timeout: float = 5.0) -> Reply:
+async def asked(pool: NodePool, plan: Plan, *, timeout: float = 5.0, origin: CallOrigin = PROXY) -> Reply:
     """The reply of the pool's first node to one attempt; a caller that is cancelled leaves."""
-    _, reply, _ = await attempt(plan, pool, Asked(1, pool.nodes[0], timeout))
+    _, reply, _ = await attempt(plan, pool, Asked(1, pool.nodes[0], timeout), origin)
     return reply

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextvars import Context, copy_context
 from typing import Any
 
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
@@ -21,8 +20,6 @@ class FakeFollower:
         self.topics = topics
         self.cell = cell
         self.begun: list[LiveSubscription] = []
-        self.context = Context()
-        """The context in which the last subscription began."""
         self.changes = 0
         self.seen: list[Served] = []
         self.told: list[Announced] = []
@@ -35,7 +32,6 @@ class FakeFollower:
 
     def begin(self, subscription: LiveSubscription) -> None:
         self.begun.append(subscription)
-        self.context = copy_context()
         if not self.holds_back:
             self.topics.add(subscription)
 
@@ -58,11 +54,8 @@ class FakePending:
     def __init__(self, _network: Network, topics: Topics) -> None:
         self.topics = topics
         self.wanted = False
-        self.context = Context()
-        """The context in which it was last wanted, or not."""
 
     def want(self, *, wanted: bool) -> None:
-        self.context = copy_context()
         self.wanted = wanted
 
     def adopt(self, network: Network) -> None:

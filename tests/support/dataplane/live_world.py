@@ -7,8 +7,7 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, cast
 
 from rpcaccel.config.model import NodeSettings, Settings
@@ -36,8 +35,6 @@ from tests.support.dataplane.world import ManualLoop
 from tests.support.manual_clock import ManualClock
 
 NETWORK = "net"
-MESSAGE: ContextVar[str] = ContextVar("message", default="")
-"""What is known of the message of a client that is being answered."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -51,8 +48,6 @@ class OnItsWay:
     method: str
     params: bytes
     done: asyncio.Future[Answer | Failure]
-    message: str = field(default_factory=MESSAGE.get)
-    """The message that the call belongs to."""
 
     def deliver(self) -> None:
         """The node answers from what it knows now."""

@@ -24,6 +24,7 @@ from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.fetch import Choosing, Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Sight
+from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.stores.base import NoStore
@@ -119,7 +120,13 @@ class Trace:
 
 
 async def forward(
-    plan: Plan, pool: NodePool, *, deadline: float, route_key: bytes = b"", chooser: Choosing | None = None
+    plan: Plan,
+    pool: NodePool,
+    *,
+    deadline: float,
+    route_key: bytes = b"",
+    chooser: Choosing | None = None,
+    origin: CallOrigin = PROXY,
 ) -> Forwarded:
     """How the nodes of a pool answer a call; a caller that is cancelled takes it back."""
     tally, memory, rng = Tally(), MemoryTier(1 << 16, 1 << 12), Random(1)
@@ -139,7 +146,7 @@ async def forward(
         said.append(forwarded)
         return Outcome(source=AnswerSource.NODE, result=b"")
 
-    fetch = Fetch(means, network, plan, b"", bound=True, ends=deadline, only=(chooser, finish))  # type: ignore[arg-type]
+    fetch = Fetch(means, network, plan, origin, bound=True, ends=deadline, only=(chooser, finish))  # type: ignore[arg-type]
     await fetch.begin()
     (forwarded,) = said
     return forwarded
@@ -171,6 +178,7 @@ class World:
         block: int | None = None,
         within: float = 5.0,
         hedge_after: float | None = None,
+        origin: CallOrigin = PROXY,
     ) -> Forwarded:
         rule = Rule(method="m", cache=CacheClass.HEAD, repeat=repeat, heavy=heavy)
         plan = Plan(
@@ -188,7 +196,7 @@ class World:
             self.pool.hedging = Hedging(at_least=hedge_after, samples=1)
             for node in self.nodes:
                 node.pace.answered("m", 0.001, 0.0)
-        return await forward(plan, self.pool, deadline=deadline)
+        return await forward(plan, self.pool, deadline=deadline, origin=origin)
 
     @property
     def asked(self) -> list[int]:

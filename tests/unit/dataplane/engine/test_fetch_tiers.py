@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Sequence
-from contextvars import copy_context
 from typing import cast
 
 import pytest
-from msgspec.structs import replace
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.dispatch.outcome import Outcome
@@ -21,10 +19,8 @@ from rpcaccel.dataplane.engine.single_flight import Flight, Pending
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.node_client import Post
-from rpcaccel.dataplane.upstream.trace_context import CURRENT
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.stores.base import NoStore
-from tests.support.dataplane.scripted_nodes import Trace
 from tests.support.proxy import Proxy, proxying
 
 BLOCK = ("eth_getTransactionCount", b'["0x' + b"a5" * 20 + b'","0x10"]')
@@ -159,20 +155,6 @@ async def test_with_no_node_at_hand_the_call_waits_for_one() -> None:
         node.drained = False
         network.see(network.view)
         assert (await ended(waiting)).source is AnswerSource.NODE
-
-
-async def test_what_is_asked_for_again_is_no_part_of_the_trace_of_who_brought_the_answer() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
-        engine, network = proxy.worker.engine, proxy.worker.state.networks["harmony-s0"]
-        node, others = network.pool.nodes[0], Trace()
-        node.drained = True
-        waiting = engine.fetch(network, network.plan("eth_gasPrice", b"[]"))
-        node.drained = False
-        context = copy_context()
-        context.run(CURRENT.set, others)
-        context.run(network.see, replace(network.view, fork_epoch=network.view.fork_epoch + 1))
-        assert (await ended(waiting)).source is AnswerSource.NODE
-        assert others.asked == []
 
 
 async def test_a_call_that_landed_leaves_nothing_to_the_garbage_collector() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextvars import copy_context
 
 import pytest
 
@@ -12,7 +11,7 @@ from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
-from rpcaccel.dataplane.upstream.trace_context import CURRENT
+from rpcaccel.dataplane.rpc.admission import Caller
 from tests.support.dataplane.scripted_nodes import (
     WELL,
     Reply,
@@ -74,12 +73,10 @@ async def test_a_node_whose_pace_is_not_known_is_abandoned_all_the_same() -> Non
 async def test_an_attempt_for_a_node_that_hangs_belongs_to_the_trace_of_its_call() -> None:
     hanging, trace = Scripted(hang), Trace()
     world = World(hanging, Scripted(WELL))
-    under_it = copy_context()
-    under_it.run(CURRENT.set, trace)
-    call = asyncio.create_task(world.call(hedge_after=4.0), context=under_it)
+    call = asyncio.create_task(world.call(hedge_after=4.0, origin=Caller(trace=trace)))
     while not hanging.asked:
         await asyncio.sleep(0.001)
-    world.pool.abandon("a")  # by who looks after the nodes: in a context of its own
+    world.pool.abandon("a")
     await call
     assert trace.asked == ["a", "b"]
     assert trace.ended == [Answer(result=b"1"), None]

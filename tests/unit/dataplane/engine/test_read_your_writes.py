@@ -153,7 +153,7 @@ async def test_a_mark_for_other_hosts_is_of_one_chain_and_none_is_set_before_it_
         sends = ReadYourWrites(tier, lambda: 0.0, lambda _sent: None)
         for block_one in ("0x" + "22" * 32, None, ""):
             proxy.see(genesis="0x" + "11" * 32, block_one=block_one)
-            sends.took(network, b'"0x%b"' % (b"ab" * 32), ("a",), b"")
+            sends.took(network, b'"0x%b"' % (b"ab" * 32), ("a",), "")
         assert [key.split(b":")[:2] for key in tier.keys] == [
             [b"harmony-s0@1666700000.111111111111.22222222", b"sent"],
             [b"harmony-s0@1666700000.111111111111", b"sent"],

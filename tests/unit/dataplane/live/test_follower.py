@@ -17,7 +17,7 @@ from rpcaccel.dataplane.live.resumption import FAILED
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.live_observer import notifications, perfect, received
 from tests.support.dataplane.live_tree import ADDRESSES, TOPICS
-from tests.support.dataplane.live_world import MESSAGE, LiveClient, LiveWorld, OnItsWay
+from tests.support.dataplane.live_world import LiveClient, LiveWorld
 
 FILTERS = (LogFilter(), LogFilter.of(ADDRESSES[:1]), LogFilter.of(ADDRESSES[1:], [TOPICS[:1]]))
 BLOCK_CALLS = {"eth_getBlockByHash", "eth_getBlockByNumber"}
@@ -162,23 +162,6 @@ def test_a_block_is_fetched_once_and_its_logs_are_however_many_subscribe(world: 
         world.calm()
     assert sorted(calls(world)) == ["eth_getBlockByHash"] * 3 + ["eth_getLogs"] * 3
     assert all(received(client) == wanted(world, client) for client in world.clients)
-
-
-def test_no_call_to_a_node_belongs_to_the_message_of_a_client(world: LiveWorld) -> None:
-    made: list[OnItsWay] = []
-    began = MESSAGE.set("the first client's")
-    world.come(HEADS)
-    world.come(LOGS)
-    world.calm()
-    world.come(LOGS, first=5)
-    MESSAGE.reset(began)
-    advance(world, 3)
-    while world.sent:
-        made += world.sent
-        for call in world.sent:
-            call.deliver()
-        world.settle()
-    assert {call.message for call in made} == {""}
 
 
 def test_nothing_is_asked_while_nobody_subscribes(world: LiveWorld) -> None:

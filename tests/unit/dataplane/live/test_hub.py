@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextvars import ContextVar
 from copy import copy
 from typing import Any
 
@@ -353,15 +352,6 @@ def test_a_new_revision_is_handed_on_and_a_network_that_is_gone_closes_its_subsc
     assert live.followers["two"].closed
     code, message = live.ask("eth_subscribe", "newHeads", session=other)
     assert (code, message) == (-32000, "the network is no longer served here")
-
-
-def test_what_follows_a_network_is_no_part_of_the_trace_of_the_client_that_came_first(world: World) -> None:
-    live, trace = Live(world), ContextVar[str]("trace")
-    trace.set("of the first client")
-    live.ask("eth_subscribe", "newHeads")
-    live.ask("eth_subscribe", "newPendingTransactions")
-    assert trace not in live.followers["one"].context
-    assert trace not in live.pending["one"].context
 
 
 def test_a_subscribe_or_an_unsubscribe_is_no_answer_that_a_cache_has_given(live: Live) -> None:

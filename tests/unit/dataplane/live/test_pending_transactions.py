@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from contextvars import ContextVar, copy_context
 from typing import cast
 
 import msgspec
@@ -41,11 +40,8 @@ class Subscribers:
         self.whole: list[bytes] = []
         self.broken: BaseException | None = None
         """What the next delivery fails with."""
-        self.context: dict[ContextVar[str], str] = {}
-        """The context of the last delivery."""
 
     async def pending(self, hashes: Sequence[bytes]) -> None:
-        self.context = dict(copy_context())
         broken, self.broken = self.broken, None
         if broken is not None:
             raise broken
@@ -308,15 +304,3 @@ async def test_a_call_that_is_given_up_is_a_failure() -> None:
         await fed.tick()
         await until(lambda: fed.proxy.asked("eth_newPendingTransactionFilter") == 1)
         assert fed.engine.given_up == ["eth_newPendingTransactionFilter"]
-
-
-async def test_what_is_followed_for_all_is_no_part_of_the_trace_of_one_client() -> None:
-    trace: ContextVar[str] = ContextVar("trace")
-    trace.set("of the first client")
-    async with feeding() as fed:
-        fed.see(fed.nodes[0].name)
-        fed.feed.want(wanted=True)
-        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
-        fed.push(1)
-        await until(lambda: fed.subscribers.sent)
-        assert trace not in fed.subscribers.context

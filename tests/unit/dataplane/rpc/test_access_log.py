@@ -18,6 +18,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.dataplane.rpc.access_log import AccessLog, access_log
+from rpcaccel.dataplane.rpc.admission import NOBODY
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import proxying
@@ -111,7 +112,7 @@ def test_a_slow_call_is_written_once() -> None:
     structlog.configure(wrapper_class=structlog.BoundLogger, processors=[], logger_factory=lambda *_: written)
     log = AccessLog(LogSettings(access=True, slow=0.1))
     plan = Plan(network="s0", method="m", rule=UNKNOWN, params=b"[]", asked=b"[]", cache=CacheClass.NEVER)
-    log.answered("s0", plan, Outcome(source=AnswerSource.NODE, result=b"1", steps=((Step.FORWARD, 0.2),)), 0.2)
+    log.answered(NOBODY, plan, Outcome(source=AnswerSource.NODE, result=b"1", steps=((Step.FORWARD, 0.2),)), 0.2)
     assert [call.method_name for call in written.calls] == ["warning"]
 
 
@@ -129,4 +130,3 @@ async def test_a_call_that_came_before_the_log_was_on_has_no_name_of_another(lin
     first, other = lines
     assert first["request"] == "the-first"
     assert "request" not in other
-    assert "address" not in other

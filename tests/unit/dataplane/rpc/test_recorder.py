@@ -13,6 +13,7 @@ from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.dataplane.rpc.admission import NOBODY
 from rpcaccel.dataplane.rpc.recorder import LARGEST, PATIENCE, Recorder
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.manual_clock import ManualClock
@@ -98,10 +99,10 @@ def test_a_recording_nobody_takes_away_ends_with_the_next_call() -> None:
     assert made.before(None) is None
     made.take(1.0)
     assert made.before(None) is made
-    made.answered("s0", PLAN, GOOD, 0.0)
+    made.answered(NOBODY, PLAN, GOOD, 0.0)
     clock.advance(PATIENCE + 1)
     assert not over
-    made.answered("s0", PLAN, GOOD, 0.0)
+    made.answered(NOBODY, PLAN, GOOD, 0.0)
     assert over
     assert repr(made) == "<recorder off, 0 calls>"
     assert made.before(None) is None
@@ -111,12 +112,12 @@ def test_a_sample_is_a_share_and_what_finds_no_room_is_counted() -> None:
     made = recorder(ManualClock(), [])
     made.take(0.25)
     for _ in range(2000):
-        made.answered("s0", PLAN, GOOD, 0.0)
+        made.answered(NOBODY, PLAN, GOOD, 0.0)
     kept, missed = made.take(1.0)
     assert 400 < len(kept) < 600
     assert missed == 0
     for _ in range(LARGEST // 200):
-        made.answered("s0", PLAN, GOOD, 0.0)
+        made.answered(NOBODY, PLAN, GOOD, 0.0)
     kept, missed = made.stop()
     assert 0 < missed < len(kept)
     assert len(kept) + missed == LARGEST // 200

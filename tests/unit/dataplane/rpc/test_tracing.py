@@ -14,7 +14,6 @@ from aiohttp import web
 
 from rpcaccel.core.wire.traceparent import TraceParent, read
 from rpcaccel.dataplane.rpc.tracing import ENDING
-from rpcaccel.dataplane.upstream.trace_context import CURRENT
 from rpcaccel.simnode.chain.knobs import Latency
 from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -176,7 +175,6 @@ async def test_it_is_switched_on_and_off_while_it_serves(node: Told, receiver: R
         assert node.parents[told:] == [""]
     assert len(receiver.named(BLOCK)) == 2
     assert len(receiver.named(BLOCK, "CLIENT")) == 2
-    assert CURRENT.get() is None
 
 
 async def test_a_receiver_that_is_not_there_harms_nobody_and_is_not_tried_for_long(node: Told) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextvars import copy_context
 
 import pytest
 
@@ -14,10 +13,10 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.dataplane.rpc.admission import Caller
 from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import SETTLED_AT_ONCE, Batcher
 from rpcaccel.dataplane.upstream.pool import NodePool
-from rpcaccel.dataplane.upstream.trace_context import CURRENT
 from tests.support.dataplane.fake_client import FakeClient, FakeSpan, asked, plan_of, pool_of
 from tests.support.manual_clock import ManualClock
 
@@ -94,12 +93,9 @@ async def ask(
 ) -> list[asyncio.Task[Answer | Failure]]:
     """Begin calls, each with its own params, and let them get as far as they can."""
     among = among or pool(batcher)
-    traced = copy_context()
-    if span:
-        traced.run(CURRENT.set, FakeSpan(span))
+    origin = Caller(trace=FakeSpan(span) if span else None)
     tasks = [
-        asyncio.create_task(asked(among, plan(method, number)), context=traced)
-        for number in range(first, first + count)
+        asyncio.create_task(asked(among, plan(method, number), origin=origin)) for number in range(first, first + count)
     ]
     for _ in range(5):
         await asyncio.sleep(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextvars import ContextVar
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.stores.disk.turns import MOST, SLOW_JOBS, Answered, Turns
@@ -169,17 +168,6 @@ async def test_giving_up_answers_everybody() -> None:
     assert await first == [None]
     assert await second == [None]
     reader.answer()
-
-
-async def test_whoever_waits_is_told_in_the_context_in_which_he_asked() -> None:
-    word: ContextVar[str] = ContextVar("word", default="")
-    reader, heard = Reader(), []
-    turns = Turns(reader, 10.0, reader.too_slow)
-    word.set("mine")
-    turns.ask(b"a", lambda _entry: heard.append(word.get()))
-    word.set("later")
-    await until(lambda: heard)
-    assert heard == ["mine"]
 
 
 async def test_one_who_fails_to_take_his_answer_keeps_no_other_from_his() -> None:

@@ -1,12 +1,13 @@
-"""The trace that a call belongs to, if the call is traced: each attempt is a part of it, and the node learns its span.
+"""Where a call comes from: the client's address, by which a network may route, and the trace that it is a part of.
+
+Each attempt at a node is a part of the trace, and the node learns its span.
 
 OpenTelemetry is not imported here: it is loaded only where traces are switched on (dataplane.rpc.tracing).
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.replies.answer import Answer
@@ -39,6 +40,25 @@ class TracedCall(Protocol):
         ...
 
 
-CURRENT: ContextVar[TracedCall | None] = ContextVar("traced", default=None)
-"""The traced call that is being answered. Tasks and callbacks that the call begins inherit the value, so the attempts
-of a flight are parts of the call that began the flight."""
+class CallOrigin(Protocol):
+    """Where a call comes from. Everything that is asked of nodes for the call carries its origin; a flight that several
+    callers share is a part of the call that began it."""
+
+    @property
+    def address(self) -> str:
+        """The address of the client, trusted proxies looked through; empty for the proxy itself."""
+        ...
+
+    @property
+    def trace(self) -> TracedCall | None:
+        """The traced call; None: the call is not traced."""
+        ...
+
+
+class _Proxy(NamedTuple):
+    address: str = ""
+    trace: TracedCall | None = None
+
+
+PROXY: CallOrigin = _Proxy()
+"""The origin of the calls that the proxy makes by itself."""
