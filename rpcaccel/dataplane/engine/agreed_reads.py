@@ -27,12 +27,11 @@ from rpcaccel.core.wire import json_text, jsonrpc
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.ranges import SMALLER
 from rpcaccel.dataplane.engine.second_opinions import NodeAnswer, SecondOpinions
-from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.call_origin import CallOrigin
 from rpcaccel.dataplane.upstream.chooser import Separation
 
-FetchOne = Callable[[Network, Plan, CallOrigin, float, Separation], Pending[Outcome]]
+FetchOne = Callable[[Network, Plan, CallOrigin, float, Separation], Awaitable[Outcome]]
 Stored = Callable[[Network, Plan], Awaitable[tuple[Entry | None, AnswerSource]]]
 _CUT = frozenset({"overtaken", "cancelled"})
 """Ends of attempts that were given up while the node might still have answered."""
@@ -75,7 +74,7 @@ class AgreedReads:
         taken: dict[str, Separation] = {}
         bare = plan if plan.terms is not None else plan.on(_WHATEVER)
 
-        def one() -> Pending[Outcome]:
+        def one() -> Awaitable[Outcome]:
             return self._fetch(network, bare, origin, ends, Separation(taken))
 
         wanted, heard = plan.rule.agree, _Heard(network, plan)

@@ -5,24 +5,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
-from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
+from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint, Rewritten
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine import results, sticky, store_lookup
 from rpcaccel.dataplane.engine.agreed_reads import AgreedReads
@@ -30,8 +28,8 @@ from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
 from rpcaccel.dataplane.engine.ranges import Ranges, Way
-from rpcaccel.dataplane.engine.second_opinions import Finish, NodeAnswer, SecondOpinions
-from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Pending
+from rpcaccel.dataplane.engine.second_opinions import Finish, SecondOpinions
+from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Flight, Waiter, awaited
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
 from rpcaccel.dataplane.upstream.chooser import OneNode, Separation
@@ -64,7 +62,7 @@ class Engine:
         self.store = store
         self.tally = tally
         self._clock = clock
-        self._opinions = SecondOpinions(self._ask_one, clock, on_hint)
+        self.opinions = SecondOpinions(self._ask_one, clock, on_hint)
         self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint, self.disk, self)
         self.single_flight = shared.single_flight = single_flight
         self.store_pace = shared.store_pace
@@ -73,7 +71,7 @@ class Engine:
         self.leasing = shared.leasing
         self.broadcasts = shared.broadcasts
         stored = partial(store_lookup.stored, shared) if shared.shared or shared.on_disk else None
-        self._agreed = AgreedReads(shared, self._separately, stored, self._opinions)
+        self._agreed = AgreedReads(shared, self._separately, stored, self.opinions)
         self._ranges = Ranges(Way(self._part, shared.keep, self._kept, stored), memory, self.flights, clock)
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
         self.shared, self.on_disk = shared.shared, shared.on_disk
@@ -104,8 +102,9 @@ class Engine:
         key, entry = kept
         return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=network.view.head, key=key)
 
-    def fetch(self, network: Network, plan: Plan, origin: CallOrigin = PROXY) -> Pending[Outcome]:
-        """Get the answer from a flight under way, from a tier behind memory, or from a node.
+    def fetch(self, network: Network, plan: Plan, origin: CallOrigin, waiter: Waiter) -> None:
+        """Get the answer from a flight under way, from a tier behind memory, or from a node. The waiter may be told
+        before this returns.
 
         When the caller leaves, a read that nobody else may wait for is cancelled. A call that may have changed
         something goes on.
@@ -115,29 +114,37 @@ class Engine:
         """
         rule, key, flights = plan.rule, plan.flight_key, self.flights
         if rule.kind in sticky.KINDS:
-            return self._filter(network, plan, origin)
+            self._filter(network, plan, origin, waiter)
+            return
         if rule.rewrites:
-            return CarriedFlight(flights, None, self._rewrite(network, plan, origin)).wait()
+            CarriedFlight(flights, None, self._rewrite(network, plan, origin)).join(waiter)
+            return
         if key is not None:
             if self.sends.recent.hashes and self.sends.holders(network, plan):
                 key += b":sent"  # what was under way before a transaction was sent may not know it
             flight = flights.running.get(key)
             if flight is not None:
                 flights.joined += 1
-                return flight.wait().then(partial(self._joined, self._clock()))
+                flight.join(waiter, self._clock())
+                return
         bound = key is None and rule.known and rule.kind == "read"
         if plan.range is not None and network.settings.ranges.enabled:
             work = self._ranges.fetch(network, plan, plan.range, origin)
-            return CarriedFlight(flights, key, work, bound=bound).wait()
-        if rule.agree > 1 and not (self.sends.recent.hashes and self.sends.holders(network, plan, origin.address)):
-            return self._agree(network, plan, origin, key=key, bound=bound)
-        return Fetch(self._fetching, network, plan, origin, key=key, bound=bound).begin()
+            CarriedFlight(flights, key, work, bound=bound).join(waiter)
+        elif rule.agree > 1 and not (self.sends.recent.hashes and self.sends.holders(network, plan, origin.address)):
+            self._agree(network, plan, origin, key=key, bound=bound).join(waiter)
+        else:
+            Fetch(self._fetching, network, plan, origin, key=key, bound=bound).begin(waiter)
+
+    async def outcome(self, network: Network, plan: Plan, origin: CallOrigin = PROXY) -> Outcome:
+        """The outcome of `fetch`, awaited."""
+        return await awaited(partial(self.fetch, network, plan, origin))
 
     async def _rewrite(self, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:
         """Forward a call that changes state or blocks without a new block. Its answer waits until what was kept before
         is found no more, so that who reads afterwards reads what it wrote."""
         fork_epoch = network.view.fork_epoch
-        outcome = await Fetch(self._fetching, network, plan, origin).begin()
+        outcome = await Fetch(self._fetching, network, plan, origin).outcome()
         if outcome.result is not None or outcome.kind is FailureKind.TIMEOUT:
             self._fetching.rewritten(network)
             await network.sight.turned(fork_epoch, REWRITTEN_WITHIN)
@@ -152,45 +159,28 @@ class Engine:
         key: bytes | None,
         bound: bool = False,
         ends: float | None = None,
-    ) -> Pending[Outcome]:
+    ) -> Flight:
         """Fetch a call from as many nodes as must agree. Arguments as for a `Fetch`."""
         until = self._clock() + network.settings.deadline if ends is None else ends
         work = self._agreed.read(network, plan, origin, until)
-        return CarriedFlight(self.flights, key, work, bound=bound).wait()
+        return CarriedFlight(self.flights, key, work, bound=bound)
 
-    def _separately(
+    async def _separately(
         self, network: Network, plan: Plan, origin: CallOrigin, ends: float, separation: Separation
-    ) -> Pending[Outcome]:
+    ) -> Outcome:
         """Fetch a call from nodes that fetches beside it do not ask."""
         fetch = Fetch(self._fetching, network, plan, origin, bound=True, ends=ends)
         fetch.separation = separation
-        return fetch.begin()
+        return await fetch.outcome()
 
     def _ask_one(self, network: Network, plan: Plan, chooser: OneNode, finish: Finish) -> None:
         """Take a call of the proxy's own to one node. Nobody waits for it."""
-        Fetch(self._fetching, network, plan, PROXY, bound=True, only=(chooser, finish)).begin().listen(_told)
-
-    def compare(self, network: Network, plan: Plan, said: Forwarded) -> None:
-        """Have an answer compared with that of another node, if that is due."""
-        self._opinions.consider(network, plan, said)
-
-    def decide(self, network: Network, plan: Plan, first: NodeAnswer, second: NodeAnswer) -> None:
-        """Have a third node decide between the answers of two."""
-        self._opinions.decide(network, plan, first, second)
+        Fetch(self._fetching, network, plan, PROXY, bound=True, only=(chooser, finish)).begin()
 
     def known(self, network: Network, plan: Plan) -> bytes | None:
         """The result that the proxy has of a call without waiting; None when it has none."""
         outcome = self.answer_now(network, plan)
         return None if outcome is None else outcome.result
-
-    def _joined(self, started: float, outcome: Outcome) -> Outcome:
-        """The outcome for a caller that joined another caller's flight. A caller that ran out of time by itself keeps
-        its own outcome."""
-        if outcome.kind is FailureKind.CLIENT_DEADLINE:
-            return outcome
-        waited = self._clock() - started
-        self.tally.step(Step.FLIGHT, waited)
-        return results.joined(outcome, waited)
 
     def _kept(self, network: Network, plan: Plan) -> tuple[bytes, Entry] | None:
         """The entry that answers the call from memory, and its key; None: there is none that may be served."""
@@ -220,11 +210,11 @@ class Engine:
             self._fetch_for_all(network, plan, sole=False)
         return True
 
-    def _part(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Pending[Outcome]:
+    async def _part(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
         """Fetch a part of a call, which must end at `ends` (monotonic seconds). Nobody else may join."""
         if plan.rule.agree > 1:
-            return self._agree(network, plan, origin, key=None, bound=True, ends=ends)
-        return Fetch(self._fetching, network, plan, origin, bound=True, ends=ends).begin()
+            return await awaited(self._agree(network, plan, origin, key=None, bound=True, ends=ends).join)
+        return await Fetch(self._fetching, network, plan, origin, bound=True, ends=ends).outcome()
 
     def _fetch_for_all(self, network: Network, plan: Plan, *, sole: bool = True) -> None:
         """Fetch a call that nobody waits for yet; with `sole`, one process fetches it for all that share Redis."""
@@ -235,32 +225,15 @@ class Engine:
         fetch.sole = sole
         fetch.begin()
 
-    def _filter(self, network: Network, plan: Plan, origin: CallOrigin) -> Pending[Outcome]:
+    def _filter(self, network: Network, plan: Plan, origin: CallOrigin, waiter: Waiter) -> None:
         """Make a filter, or ask the node that made it: the id that the client has names that node."""
-        fetch: Callable[..., Fetch] = partial(Fetch, self._fetching, network)
-        if plan.rule.kind == "filter-new":
-            return fetch(plan, origin).begin().then(partial(sticky.named, network))
-        asked = sticky.pinned(network, plan)
-        if asked is None:  # the params name no filter, so that a node says what is wrong
-            return fetch(plan, origin).begin()
+        asked = None if plan.rule.kind == "filter-new" else sticky.pinned(network, plan)
+        if asked is None:  # or the params name no filter, so that a node says what is wrong
+            Fetch(self._fetching, network, plan, origin).begin(waiter)
+            return
         plan, chooser = asked
         if chooser is None:
-            gone: Pending[Outcome] = Pending(self)
-            gone.land(sticky.not_found(network, plan))
-            return gone
+            waiter.landed(sticky.not_found(network, plan))
+            return
         finish = partial(sticky.conclude, network, self._fetching)
-        return fetch(plan, origin, only=(chooser, finish)).begin()
-
-    def leave(self, pending: Pending[Any]) -> None:
-        """Do nothing: no work is under way for a call to a filter that is gone."""
-
-
-def _told(pending: Pending[Outcome]) -> None:
-    """Report what went wrong with a call that nobody waits for."""
-    try:
-        pending.result()
-    except asyncio.CancelledError:
-        return
-    except Exception as error:
-        about = {"message": "an answer was not compared", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(about)
+        Fetch(self._fetching, network, plan, origin, only=(chooser, finish)).begin(waiter)

@@ -28,7 +28,7 @@ from rpcaccel.core.stats.counters import Step
 from rpcaccel.dataplane.engine import contradiction, head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.log_check import LogCheck
-from rpcaccel.dataplane.engine.single_flight import Flight, Pending
+from rpcaccel.dataplane.engine.single_flight import Flight, Waiter, awaited
 from rpcaccel.dataplane.engine.sticky import Preferring
 from rpcaccel.dataplane.engine.store_lookup import StoreLookup
 from rpcaccel.dataplane.networks.network import Network
@@ -131,9 +131,10 @@ class Fetch(Flight):
     def __repr__(self) -> str:
         return f"<fetch of {self._plan.method} with {len(self._attempts)} attempts>"
 
-    def begin(self) -> Pending[Outcome]:
-        """Begin the fetch. Returns the wait of its first caller; the fetch may land before this returns."""
-        pending = self.wait()
+    def begin(self, waiter: Waiter | None = None) -> None:
+        """Begin the fetch, for a caller that waits; None: nobody does. It may land before this returns."""
+        if waiter is not None:
+            self.join(waiter)
         try:
             shared, plan = self._shared, self._plan
             if (shared.shared and plan.shared_keys) or (shared.on_disk and plan.lasting_key is not None):
@@ -146,7 +147,10 @@ class Fetch(Flight):
                 self._ask_nodes(_CALL, plan)
         except Exception as error:
             self._stumble(error)
-        return pending
+
+    async def outcome(self) -> Outcome:
+        """Begin the fetch, and wait for its outcome."""
+        return await awaited(self.begin)
 
     def cancel(self) -> None:
         """Stop the fetch without an outcome."""
@@ -330,7 +334,7 @@ class Fetch(Flight):
             self._unwatch()
         end, plan, forced = machine.end, self._asked, self._chooser.forced
         if end.failure is None and end.answer is not None and (machine.steps or machine.doubted is not None):
-            contradiction.learn(self._network, plan, machine, self._shared.own.decide, self._shared.clock())
+            contradiction.learn(self._network, plan, machine, self._shared.own.opinions.decide, self._shared.clock())
         if forced:
             self._shared.tally.network(self._network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
@@ -433,7 +437,7 @@ class Fetch(Flight):
             sampling = network.sampling
             sampling.credit += sampling.settings.share
             if sampling.credit >= 1.0 and said.failure is None:
-                shared.own.compare(network, plan, said)
+                shared.own.opinions.consider(network, plan, said)
 
     def _waits_for_its_block(self, plan: Plan, said: Forwarded) -> bool:
         """Let a receipt of a block above the served head wait until its block is served: a client that has it expects
@@ -468,7 +472,7 @@ class Fetch(Flight):
     def _stumble(self, error: Exception) -> None:
         if self._open:
             self._close("cancelled")
-            self.land(None, error)
+            self.land(error)
 
     def _close(self, how: CutAs) -> None:
         """Remove the call from every node, queue and timer. `how`: what becomes of attempts under way."""

@@ -20,6 +20,7 @@ from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint, Rewritten
 from rpcaccel.core.nodes.latency import LatencyAverage
+from rpcaccel.core.plan import filter_id
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step
@@ -27,9 +28,9 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.dataplane.engine.leases import Leasing
 from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
-from rpcaccel.dataplane.engine.results import failed, with_uniform_code
-from rpcaccel.dataplane.engine.second_opinions import NodeAnswer
-from rpcaccel.dataplane.engine.single_flight import Flights, Pending
+from rpcaccel.dataplane.engine.results import failed, joined, with_uniform_code
+from rpcaccel.dataplane.engine.second_opinions import SecondOpinions
+from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
 from rpcaccel.dataplane.upstream.call_origin import CallOrigin
@@ -42,20 +43,14 @@ _HEAD, _NODE = CacheClass.HEAD, AnswerSource.NODE
 class OwnCalls(Protocol):
     """The calls that no client makes."""
 
+    opinions: SecondOpinions
+
     def known(self, network: Network, plan: Plan) -> bytes | None:
         """The result that the proxy has of a call without waiting; None when it has none."""
         ...
 
-    def fetch(self, network: Network, plan: Plan, origin: CallOrigin) -> Pending[Outcome]:
+    async def outcome(self, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:
         """Get the answer to a call from the tiers behind memory, or from a node."""
-        ...
-
-    def compare(self, network: Network, plan: Plan, said: Forwarded) -> None:
-        """Have an answer compared with that of another node, if that is due."""
-        ...
-
-    def decide(self, network: Network, plan: Plan, first: NodeAnswer, second: NodeAnswer) -> None:
-        """Have a third node decide between the answers of two."""
         ...
 
 
@@ -99,11 +94,17 @@ class FetchContext:
         self.tally = tally
         self.clock = clock
         self.sends = ReadYourWrites(store, clock, on_hint)
-        self.flights = Flights()
+        self.flights = Flights(self._joined)
         self.leasing = Leasing(store)
         self.broadcasts = Broadcasts()
         self._rng = rng
         self._on_hint = on_hint
+
+    def _joined(self, outcome: Outcome, since: float) -> Outcome:
+        """The outcome for a caller that joined the flight of another one at the time `since`."""
+        waited = self.clock() - since
+        self.tally.step(Step.FLIGHT, waited)
+        return joined(outcome, waited)
 
     def accepts(self, plan: Plan, key: bytes, entry: Entry, source: AnswerSource) -> bool:
         """Decide whether an entry of the tier `source` answers the call: it must be neither too old nor
@@ -148,6 +149,8 @@ class FetchContext:
                 legs=forwarded.legs,
             )
         result = bytes(answer.result)
+        if plan.rule.kind == "filter-new":
+            result = filter_id.attach(result, network.name, forwarded.node_id)
         # With a failure, it is what a node answers that cannot know better.
         doubtful = forwarded.failure is not None or forwarded.node_id in network.sight.suspects
         if not doubtful:

@@ -161,7 +161,7 @@ class LogCheck:
             self._decide(plan, said, LogVerdict.RIGHT if all(told) else LogVerdict.UNPROVEN)
 
     async def _ask(self, number: int) -> str:
-        outcome = await self._shared.own.fetch(self._network, self._plan(number), self._origin)
+        outcome = await self._shared.own.outcome(self._network, self._plan(number), self._origin)
         return _hash(outcome.result)
 
     def _plan(self, number: int) -> Plan:

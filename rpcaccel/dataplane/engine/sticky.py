@@ -111,20 +111,6 @@ _GONE = frozenset({FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS, Failur
 filter elsewhere."""
 
 
-def named(network: Network, outcome: Outcome) -> Outcome:
-    """The outcome of making a filter, with the node's name in the id."""
-    if outcome.result is None:
-        return outcome
-    return Outcome(
-        source=outcome.source,
-        result=filter_id.attach(outcome.result, network.name, outcome.node),
-        node=outcome.node,
-        block=outcome.block,
-        attempts=outcome.attempts,
-        steps=outcome.steps,
-    )
-
-
 def pinned(network: Network, plan: Plan) -> tuple[Plan, Pinned | None] | None:
     """The plan of a call to a filter, with the id as its node knows it, and the chooser of that node. The chooser is
     None when the node is gone from the settings. None in place of both when the params name no filter."""

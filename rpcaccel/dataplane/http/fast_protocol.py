@@ -26,13 +26,12 @@ from msgspec.structs import replace
 
 from rpcaccel.core.wire.http_head import END
 from rpcaccel.core.wire.websocket_handshake import Handshake, accepted, read_handshake
-from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER, SharedTransport
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
-from rpcaccel.dataplane.rpc.calls import Answered
+from rpcaccel.dataplane.rpc.calls import Answered, AnswerWait
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
 
 ONE_WRITE = 16 * 1024
@@ -171,7 +170,7 @@ class FastProtocol(asyncio.Protocol):
         """Did the client say that it sends no more? That may be so in every state."""
         self.transport: asyncio.Transport | None = None
         """None before the connection is made and after it is lost."""
-        self.task: asyncio.Future[Any] | Pending[Any] | None = None
+        self.task: asyncio.Future[Any] | AnswerWait | None = None
         """The wait for the answer to the request under way."""
         self.writing_paused = False
         """Is there more to send than the client takes?"""
@@ -321,7 +320,7 @@ class FastProtocol(asyncio.Protocol):
         connections, transport = self._connections, self.transport
         front = connections.front
         visit: Visit | None = None
-        reply: HttpAnswer | Pending[Answered] | Awaitable[HttpAnswer]
+        reply: HttpAnswer | AnswerWait | Awaitable[HttpAnswer]
         try:
             hit = connections.shortcut.answer(asked, body, self._peer)
             if hit is not None and transport is not None:
@@ -350,9 +349,9 @@ class FastProtocol(asyncio.Protocol):
             return
         assert visit is not None
         self.state = NEXT[self.state]["wait"]
-        if isinstance(reply, Pending):
+        if isinstance(reply, AnswerWait):
             self.task = reply
-            reply.listen(partial(self._landed, visit))
+            reply.told = partial(self._landed, visit)
         else:
             self._await(visit, reply)
 
@@ -360,17 +359,23 @@ class FastProtocol(asyncio.Protocol):
         """Wait for an answer that a coroutine makes. A callback tells its end: a task that is cancelled before its
         first turn runs nothing."""
         self.task = asyncio.ensure_future(reply)
-        self.task.add_done_callback(partial(self._landed, visit))
+        self.task.add_done_callback(partial(self._made, visit))
 
-    def _landed(self, visit: Visit, came: Pending[Answered] | asyncio.Future[HttpAnswer]) -> None:
+    def _made(self, visit: Visit, made: asyncio.Future[HttpAnswer]) -> None:
+        error = asyncio.CancelledError() if made.cancelled() else made.exception()
+        self._landed(visit, error or made.result())
+
+    def _landed(self, visit: Visit, found: Answered | HttpAnswer | BaseException) -> None:
         """Write the answer that was waited for, and go on with what the client sent meanwhile."""
         front = self._connections.front
-        reply: HttpAnswer | Awaitable[HttpAnswer] | None
+        reply: HttpAnswer | Awaitable[HttpAnswer] | None = None
         try:
-            found = came.result()
-            reply = front.reply(visit, found) if isinstance(found, Answered) else found
-        except asyncio.CancelledError:
-            reply = None
+            if isinstance(found, Answered):
+                reply = front.reply(visit, found)
+            elif isinstance(found, HttpAnswer):
+                reply = found
+            elif not isinstance(found, asyncio.CancelledError):
+                reply = front.failed()
         except Exception:
             reply = front.failed()
         if reply is not None and not isinstance(reply, HttpAnswer):

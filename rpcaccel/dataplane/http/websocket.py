@@ -25,7 +25,6 @@ from rpcaccel.core.wire.websocket_frames import (
     deflate,
     text_header,
 )
-from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.event_loop import TURN
 from rpcaccel.dataplane.http.handler import INLINE_GZIP, HttpAnswer, Visit
 from rpcaccel.dataplane.http.hit_path import Shortcut
@@ -38,7 +37,7 @@ from rpcaccel.dataplane.http.websocket_writer import (
     WebSocketWriter,
     WriterSurroundings,
 )
-from rpcaccel.dataplane.rpc.calls import Answered
+from rpcaccel.dataplane.rpc.calls import Answered, AnswerWait
 
 PARTS = "too many messages are under way here in parts: try again"
 LONGEST_KEPT = 64 * 1024
@@ -87,7 +86,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         self._peer = peer
         self._window = window
         self._frames = WebSocketReader(deflates=window > 0)
-        self._running: set[Pending[Answered] | asyncio.Future[bytes]] = set()
+        self._running: set[AnswerWait | asyncio.Future[bytes]] = set()
         """The messages whose answers are waited for."""
         self._reading = True
         """Is the client read from?"""
@@ -268,7 +267,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         """Answer one message: a call or a batch."""
         front = self._around.front
         visit: Visit | None = None
-        came: Answered | Pending[Answered] | HttpAnswer
+        came: Answered | AnswerWait | HttpAnswer
         try:
             hit = self._around.shortcut.answer(self.head, body, self._peer, bare=True)
             if hit is not None:
@@ -282,27 +281,25 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
                 came = front.calls.begin(body, visit.route, visit.caller)
         except Exception:
             came = front.failed()
-        if isinstance(came, Pending):
+        if isinstance(came, AnswerWait):
             self._running.add(came)
             kept = body if len(body) <= LONGEST_KEPT else b""
-            came.listen(partial(self._landed, cast(Visit, visit), kept))
+            came.told = partial(self._landed, cast(Visit, visit), kept, came)
         elif isinstance(came, HttpAnswer):
             self._refuse(came, visit, body)
         else:
             self._answer(visit, came.parts, body)
 
-    def _landed(self, visit: Visit, body: bytes, came: Pending[Answered]) -> None:
+    def _landed(self, visit: Visit, body: bytes, wait: AnswerWait, answered: Answered | BaseException) -> None:
         """Write the answer that was waited for, and read on."""
-        self._running.discard(came)
-        try:
-            parts = came.result().parts
-        except asyncio.CancelledError:  # nobody will answer, so the client must not wait
+        self._running.discard(wait)
+        if isinstance(answered, Answered):
+            self._answer(visit, answered.parts, body)
+        elif isinstance(answered, asyncio.CancelledError):  # nobody will answer, so the client must not wait
             self._leave(visit)
             self.close(CloseCode.RESTART, RESTARTING)
-        except Exception:
-            self._refuse(self._around.front.failed(), visit, body)
         else:
-            self._answer(visit, parts, body)
+            self._refuse(self._around.front.failed(), visit, body)
         self._read_on()
 
     def _refuse(self, refused: HttpAnswer, visit: Visit | None, body: bytes) -> None:

@@ -252,7 +252,7 @@ class BlockSource:
             outcome = self._engine.answer_now(network, plan)
         if outcome is None:
             try:
-                outcome = await self._engine.fetch(network, plan)
+                outcome = await self._engine.outcome(network, plan)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():

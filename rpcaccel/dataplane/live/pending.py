@@ -223,7 +223,7 @@ class PendingTransactions:
         network = self._network
         plan = network.plan(method, params)
         try:
-            outcome = self._engine.answer_now(network, plan) or await self._engine.fetch(network, plan)
+            outcome = self._engine.answer_now(network, plan) or await self._engine.outcome(network, plan)
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise

@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -21,7 +20,7 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.results import miss_reason, out_of_time
-from rpcaccel.dataplane.engine.single_flight import Pending
+from rpcaccel.dataplane.engine.single_flight import Waiter
 from rpcaccel.dataplane.event_loop import TURN
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.network import Network
@@ -52,7 +51,7 @@ class Answered(Struct, frozen=True):
         return b"".join(self.parts)
 
 
-class _Taken(Struct, gc=False):
+class _TakenCall(Struct, gc=False):
     """A well-formed call with what is needed to fetch and to count its outcome."""
 
     id: bytes | None
@@ -64,6 +63,39 @@ class _Taken(Struct, gc=False):
     fork_epoch: int
     """The fork epoch at which the call was planned."""
     caller: Caller
+
+
+AnswerTold = Callable[[Answered | BaseException], None]
+"""Called once with the answer to a request body, with CancelledError where nobody answers any more, or with a bug."""
+
+
+class CallWait(Waiter, eq=False, kw_only=True):
+    """The wait for a single call. Its caller sets `told`."""
+
+    calls: Calls
+    taken: _TakenCall
+    told: AnswerTold | None = None
+    came: Outcome | BaseException | None = None
+    """How the flight landed, if that was before anybody could be told."""
+
+    def landed(self, outcome: Outcome | BaseException) -> None:
+        """Count the outcome, and tell the caller."""
+        told, self.told = self.told, None
+        if told is None:
+            self.came = outcome
+            return
+        answered: Answered | BaseException
+        try:
+            answered = self.calls.single(self.taken, outcome) if isinstance(outcome, Outcome) else outcome
+        except Exception as bug:
+            answered = bug
+        told(answered)
+
+    def cancel(self) -> None:
+        """Give up the wait: the caller left. `told` is called with CancelledError."""
+        if self.flight is not None:
+            self.leave()
+            self.landed(asyncio.CancelledError())
 
 
 class Calls:
@@ -78,7 +110,7 @@ class Calls:
         self._live = live
         self.clock = clock
 
-    def begin(self, body: bytes, route: PathRoute, caller: Caller = NOBODY) -> Answered | Pending[Answered]:
+    def begin(self, body: bytes, route: PathRoute, caller: Caller = NOBODY) -> Answered | AnswerWait:
         """Answer a body: at once where nothing has to be waited for. Never raises for what a client sent."""
         tally, started = self._engine.tally, self.clock()
         tally.bytes_in += len(body)
@@ -97,15 +129,21 @@ class Calls:
         taken, outcome = self._take_up(decoded, route, caller, started)
         if outcome is not None:
             route.known.learn(body, taken.plan, outcome, self.settings.headers)
-            return self._single(taken, outcome)
-        return self.fetch(taken, route).then(partial(self._single, taken))
+            return self.single(taken, outcome)
+        wait = CallWait(calls=self, taken=taken)
+        self.fetch(taken, route, wait)
+        if wait.came is None:
+            return wait
+        if isinstance(wait.came, BaseException):
+            raise wait.came
+        return self.single(taken, wait.came)
 
     async def answer(self, body: bytes, route: PathRoute, caller: Caller = NOBODY) -> Answered:
         """The reply of `begin`, awaited."""
         answered = self.begin(body, route, caller)
-        return answered if isinstance(answered, Answered) else await answered
+        return answered if isinstance(answered, Answered) else await answer_to(answered)
 
-    def _batch(self, members: list[Raw], route: PathRoute, caller: Caller) -> Answered | Pending[Answered]:
+    def _batch(self, members: list[Raw], route: PathRoute, caller: Caller) -> Answered | AnswerWait:
         """Independent calls, answered in order: hits at once, misses together, one failing item spoils no other."""
         guest = caller.guest
         self._engine.tally.batches += 1
@@ -113,7 +151,7 @@ class Calls:
             return Answered((jsonrpc.error_reply(b"null", refused.error),), http=refused.http)
         batch = _Batch(members, self.settings.max_batch_answer)
         self.take_turn(batch, route, caller)
-        return self.whole(batch, route, caller) if batch.settled else _BatchFetch(self, batch, route, caller).begin()
+        return self.whole(batch, route, caller) if batch.settled else BatchFetch(self, batch, route, caller).begin()
 
     def _too_long(self) -> Answered:
         """The answer to a batch of more calls than are taken. How many more is not known: the rest is not read."""
@@ -170,7 +208,9 @@ class Calls:
         self.count(taken, outcome)
         batch.settle(position, taken, outcome)
 
-    def _take_up(self, call: Call, route: PathRoute, caller: Caller, started: float) -> tuple[_Taken, Outcome | None]:
+    def _take_up(
+        self, call: Call, route: PathRoute, caller: Caller, started: float
+    ) -> tuple[_TakenCall, Outcome | None]:
         """Plan a call, and give the answer that needs no waiting. A guest pays for the call, whoever answers it.
 
         Whether the call is refused is asked first: the params of a refused call are not read, and no plan is
@@ -200,7 +240,7 @@ class Calls:
                 route.accepted[call.method] = accepted
             elif not rule.known:
                 self.errors.called(plan.network, method)
-        return _Taken(call.id, plan, accepted[1], started, network.sight.view.fork_epoch, caller), outcome
+        return _TakenCall(call.id, plan, accepted[1], started, network.sight.view.fork_epoch, caller), outcome
 
     def _replay(self, network: Network, guest: Client | None, now: float, method: str, calls: int) -> Outcome | None:
         """Charge a guest for the calls by which it could get the old blocks that it subscribes to. Returns the refusal
@@ -209,19 +249,18 @@ class Calls:
         refusal = None if guest is None else guest.pay(method, rule.heavy, now, calls)
         return self._engine.refused(network, method, rule) if refusal is None else _outcome(refusal)
 
-    def fetch(self, taken: _Taken, route: PathRoute) -> Pending[Outcome]:
-        """The outcome of a call that misses.
+    def fetch(self, taken: _TakenCall, route: PathRoute, waiter: Waiter) -> None:
+        """Fetch the outcome of a call that misses. The waiter may be told before this returns.
 
         When the client wants its answer, the wait ends as if the client left: the fetch goes on for others.
         """
         taken.cell.missed(miss_reason(taken.plan))
         caller = taken.caller
-        pending = self._engine.fetch(route.network, taken.plan, caller)
+        self._engine.fetch(route.network, taken.plan, caller, waiter)
         if caller.ends is not None:
-            pending.within(caller.ends - self.clock(), out_of_time(taken.plan.head))
-        return pending
+            waiter.within(caller.ends - self.clock(), out_of_time(taken.plan.head))
 
-    def _single(self, taken: _Taken, outcome: Outcome) -> Answered:
+    def single(self, taken: _TakenCall, outcome: Outcome) -> Answered:
         """Count the outcome of a single call, and write its reply."""
         self.count(taken, outcome)
         if taken.id is None:
@@ -230,7 +269,7 @@ class Calls:
             return Answered(jsonrpc.result_reply(taken.id, outcome.result), (outcome,), http=outcome.http)
         return Answered((jsonrpc.error_reply(taken.id, outcome.error or b"null"),), (outcome,), http=outcome.http)
 
-    def count(self, taken: _Taken, outcome: Outcome) -> None:
+    def count(self, taken: _TakenCall, outcome: Outcome) -> None:
         """Count the outcome of a call, and call the observer of every call."""
         seconds = self.clock() - taken.started
         size = len(outcome.result) if outcome.result is not None else 0
@@ -249,36 +288,51 @@ class Calls:
             self.access.answered(taken.caller, taken.plan, outcome, seconds)
 
 
-class _BatchFetch:
-    """Fetches the items of one batch that must be waited for, at most http.batch_at_once of them at a time."""
+class BatchFetch:
+    """Fetches the items of one batch that must be waited for, at most http.batch_at_once of them at a time. Its caller
+    sets `told`."""
 
-    __slots__ = ("_batch", "_caller", "_calls", "_going_on", "_pending", "_route", "_under_way")
+    __slots__ = ("_batch", "_caller", "_calls", "_came", "_going_on", "_route", "_under_way", "told")
 
     def __init__(self, calls: Calls, batch: _Batch, route: PathRoute, caller: Caller) -> None:
         self._calls = calls
         self._batch = batch
         self._route = route
         self._caller = caller
-        self._under_way: set[Pending[Outcome]] = set()
+        self._under_way: set[_ItemWait] = set()
         self._going_on = False
         """Is `_go_on` beginning items? An item that is answered within that leaves the next one to the same loop."""
-        self._pending: Pending[Answered] = Pending(self)
+        self._came: Answered | BaseException | None = None
+        """How the batch ended; None while it is under way."""
+        self.told: AnswerTold | None = None
 
-    def begin(self) -> Pending[Answered]:
+    def begin(self) -> Answered | AnswerWait:
         """Fetch the misses, and read on where the batch was too long for one turn of the loop."""
         if not self._batch.read:
             asyncio.get_running_loop().call_soon(self._read_on)
         self._go_on()
-        return self._pending
+        if isinstance(self._came, BaseException):
+            raise self._came
+        return self._came or self
 
-    def leave(self, pending: Pending[Any]) -> None:  # noqa: ARG002 - there is one who waits
-        """Cancel the waits for all items: the caller left."""
+    def cancel(self) -> None:
+        """Give up the waits for all items: the caller left. `told` is called with CancelledError."""
+        self._end(asyncio.CancelledError())
+
+    def _end(self, answered: Answered | BaseException) -> None:
+        """Tell the caller, and leave the items under way."""
+        if self._came is not None:
+            return
+        self._came = answered
         under_way, self._under_way = self._under_way, set()
         for one in under_way:
-            one.cancel()
+            one.leave()
+        told, self.told = self.told, None
+        if told is not None:
+            told(answered)
 
     def _read_on(self) -> None:
-        if self._pending.done():
+        if self._came is not None:
             return
         self._calls.take_turn(self._batch, self._route, self._caller)
         if not self._batch.read:
@@ -290,40 +344,68 @@ class _BatchFetch:
         if self._going_on:
             return
         self._going_on = True
-        while batch.misses and len(self._under_way) < calls.settings.batch_at_once and not self._pending.done():
+        while batch.misses and len(self._under_way) < calls.settings.batch_at_once and self._came is None:
             position, taken = batch.misses.popleft()
             if batch.full:
                 batch.turn_away(position, taken.id, taken.plan.method)
             else:
                 self._fetch(position, taken)
         self._going_on = False
-        if batch.settled and not self._under_way and not self._pending.done():
-            self._pending.land(calls.whole(batch, self._route, self._caller))
+        if batch.settled and not self._under_way:
+            self._end(calls.whole(batch, self._route, self._caller))
 
-    def _fetch(self, position: int, taken: _Taken) -> None:
+    def _fetch(self, position: int, taken: _TakenCall) -> None:
         if self._calls.access is not None:
             taken.caller = self._calls.access.another(taken.caller)
         taken.started = self._calls.clock()  # the wait for items before it is no part of its latency
         network, plan = self._route.network, taken.plan
         if network.sight.view.fork_epoch != taken.fork_epoch:  # by the old plan, a node on a left branch might be asked
             taken.plan = network.plan(plan.method, plan.asked)
-        pending = self._calls.fetch(taken, self._route)
-        self._under_way.add(pending)
-        pending.listen(partial(self._landed, position, taken))
+        wait = _ItemWait(batch=self, position=position, taken=taken)
+        self._under_way.add(wait)
+        self._calls.fetch(taken, self._route, wait)
 
-    def _landed(self, position: int, taken: _Taken, pending: Pending[Outcome]) -> None:
-        self._under_way.discard(pending)
-        if self._pending.done():
-            return
-        try:
-            outcome = pending.result()
-            self._calls.count(taken, outcome)
-            self._batch.settle(position, taken, outcome)
-        except (Exception, asyncio.CancelledError) as error:
-            self.leave(pending)
-            self._pending.land(None, error)
-        else:
-            self._go_on()
+    def landed(self, wait: _ItemWait, outcome: Outcome | BaseException) -> None:
+        """Settle one item, and begin the next one; an item that ends with an error ends the batch."""
+        self._under_way.discard(wait)
+        if isinstance(outcome, BaseException):
+            self._end(outcome)
+        elif self._came is None:
+            try:
+                self._calls.count(wait.taken, outcome)
+                self._batch.settle(wait.position, wait.taken, outcome)
+                self._go_on()
+            except Exception as bug:
+                self._end(bug)
+
+
+class _ItemWait(Waiter, eq=False, kw_only=True):
+    """The wait for one item of a batch."""
+
+    batch: BatchFetch
+    position: int
+    taken: _TakenCall
+
+    def landed(self, outcome: Outcome | BaseException) -> None:
+        self.batch.landed(self, outcome)
+
+
+AnswerWait = CallWait | BatchFetch
+"""A request body whose answer must be waited for."""
+
+
+async def answer_to(wait: AnswerWait) -> Answered:
+    """The answer that is waited for. A caller that is cancelled gives up the wait."""
+    came: asyncio.Future[Answered | BaseException] = asyncio.get_running_loop().create_future()
+    wait.told = lambda answered: None if came.done() else came.set_result(answered)
+    try:
+        answered = await came
+    except asyncio.CancelledError:
+        wait.cancel()
+        raise
+    if isinstance(answered, BaseException):
+        raise answered
+    return answered
 
 
 class _Batch:
@@ -347,7 +429,7 @@ class _Batch:
         """The replies by position, as jsonrpc.batch_reply takes them."""
         self.outcomes: list[Outcome | None] = [None] * self.size
         """The outcomes by position; those of known calls are without their results."""
-        self.misses: deque[tuple[int, _Taken]] = deque()
+        self.misses: deque[tuple[int, _TakenCall]] = deque()
         """Positions and calls that were read and must be fetched."""
 
     @property
@@ -365,7 +447,7 @@ class _Batch:
         """The sentence for an item whose answer finds no room."""
         return f"response too large: the answers of a batch have {self.most} bytes at the most; ask for less at once"
 
-    def settle(self, position: int, taken: _Taken, outcome: Outcome) -> None:
+    def settle(self, position: int, taken: _TakenCall, outcome: Outcome) -> None:
         """Take the outcome of one item: its reply where there is room, none for a notification."""
         call_id = taken.id
         if call_id is None:

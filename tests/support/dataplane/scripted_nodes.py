@@ -147,7 +147,7 @@ async def forward(
         return Outcome(source=AnswerSource.NODE, result=b"")
 
     fetch = Fetch(means, network, plan, origin, bound=True, ends=deadline, only=(chooser, finish))  # type: ignore[arg-type]
-    await fetch.begin()
+    await fetch.outcome()
     (forwarded,) = said
     return forwarded
 

@@ -30,7 +30,7 @@ async def test_a_block_that_an_answer_names_is_told_to_the_control_plane_which_b
         nodes[0].chain.advance()
         plan = network.plan("hmyv2_getNodeMetadata", b"[]")
         for rule_plan in (plan, network.plan("hmyv2_latestHeader", b"[]")):
-            await engine.fetch(network, rule_plan)
+            await engine.outcome(network, rule_plan)
         async with asyncio.timeout(20):
             while not told:
                 await asyncio.sleep(0.01)

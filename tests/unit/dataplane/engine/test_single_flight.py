@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Flight, Flights
+from tests.support.dataplane.noting_waiter import NotingWaiter
 
 ANSWER = Outcome(source=AnswerSource.NODE, result=b"1")
 
@@ -104,25 +106,26 @@ async def test_closing_ends_what_is_under_way() -> None:
 
 @pytest.mark.parametrize("bound", [False, True])
 async def test_a_flight_of_its_own_ends_with_its_caller_only_if_it_is_bound(bound: bool) -> None:
-    flights, slow = Flights(), Slow()
-    pending = CarriedFlight(flights, None, slow(), bound=bound).wait()
+    flights, slow, waiter = Flights(), Slow(), NotingWaiter()
+    CarriedFlight(flights, None, slow(), bound=bound).join(waiter)
     await settle()
     assert len(flights) == 0
-    pending.cancel()
+    waiter.leave()
     await settle()
     assert slow.ended.is_set() is bound
     slow.go.set()
     await settle()
     assert slow.ended.is_set()
+    assert waiter.told == []
 
 
 async def test_a_flight_of_its_own_ends_with_the_worker() -> None:
-    flights, slow = Flights(), Slow()
-    pending = CarriedFlight(flights, None, slow()).wait()
+    flights, slow, waiter = Flights(), Slow(), NotingWaiter()
+    CarriedFlight(flights, None, slow()).join(waiter)
     await settle()
     await flights.close()
     assert slow.ended.is_set()
-    assert pending.cancelled()
+    assert [type(told) for told in waiter.told] == [asyncio.CancelledError]
 
 
 class Driven(Flight):
@@ -135,41 +138,103 @@ class Driven(Flight):
 
 
 async def test_it_lands_for_all_who_wait_and_for_whoever_looks_on() -> None:
-    flights = Flights()
+    flights, waiters = Flights(), [NotingWaiter(), NotingWaiter()]
     flight = Driven(flights, b"k")
-    first, second = flight.wait(), flight.wait()
+    for waiter in waiters:
+        flight.join(waiter)
     assert flights.running[b"k"] is flight
     (wait,) = flights.under_way()
     flight.land(ANSWER)
-    assert [await first, await second] == [ANSWER] * 2
+    assert [waiter.told for waiter in waiters] == [[ANSWER]] * 2
     assert wait.done()
     assert (len(flights), flights.running) == (0, {})
+
+
+async def test_who_joined_is_told_so_and_the_first_is_not() -> None:
+    flights = Flights(lambda outcome, since: replace(outcome, block=int(since)))
+    flight, first, joining = Driven(flights, b"k"), NotingWaiter(), NotingWaiter()
+    flight.join(first)
+    flight.join(joining, 7.0)
+    flight.land(ANSWER)
+    assert (first.told, joining.told) == ([ANSWER], [replace(ANSWER, block=7)])
+    failing, late = Driven(flights, b"k"), NotingWaiter()
+    failing.join(late, 7.0)
+    failing.land(bug := KeyError("a bug"))
+    assert late.told == [bug]
+
+
+async def test_who_leaves_is_told_nothing_not_even_while_others_are_told() -> None:
+    flight, waiters = Driven(Flights(), b"k"), [NotingWaiter() for _ in range(3)]
+
+    class Leaving(NotingWaiter):
+        def landed(self, outcome: Outcome | BaseException) -> None:
+            waiters[2].leave()
+
+    waiters[1] = Leaving()
+    for waiter in waiters:
+        flight.join(waiter)
+    waiters[0].leave()
+    flight.land(ANSWER)
+    waiters[0].leave()
+    assert [waiter.told for waiter in waiters] == [[], [], []]
+
+
+async def test_a_wait_within_a_time_ends_with_something_else() -> None:
+    late = replace(ANSWER, result=b"late")
+    flight, hurried, patient, left = (Driven(Flights(), b"k"), *(NotingWaiter() for _ in range(3)))
+    for waiter, seconds in ((hurried, 0.001), (patient, 60.0), (left, 0.001)):
+        flight.join(waiter)
+        waiter.within(seconds, late)
+    left.leave()
+    assert await hurried.outcome() == late
+    flight.land(ANSWER)
+    await asyncio.sleep(0.01)
+    assert [waiter.told for waiter in (hurried, patient, left)] == [[late], [ANSWER], []]
+    assert patient.timer is not None
+    assert patient.timer.cancelled()
+
+
+async def test_a_wait_that_is_over_before_its_time_is_known_has_none() -> None:
+    waiter = NotingWaiter()
+    waiter.within(0.0, ANSWER)
+    await asyncio.sleep(0.01)
+    assert waiter.told == []
 
 
 async def test_one_who_stumbles_over_the_answer_keeps_it_from_nobody() -> None:
     unseen: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context["exception"]))
-    flight = Driven(Flights(), b"k")
-    told: list[object] = []
 
-    def stumble(_pending: object) -> None:
-        raise KeyError("a bug")
+    class Stumbling(NotingWaiter):
+        def landed(self, outcome: Outcome | BaseException) -> None:
+            raise KeyError("a bug")
 
-    flight.wait().listen(stumble)
-    flight.wait().listen(told.append)
+    flight, other = Driven(Flights(), b"k"), NotingWaiter()
+    flight.join(Stumbling())
+    flight.join(other)
     flight.land(ANSWER)
-    assert len(told) == 1
+    assert other.told == [ANSWER]
     assert isinstance(unseen[0], KeyError)
 
 
+async def test_an_error_that_nobody_waits_for_is_reported() -> None:
+    unseen: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context["exception"]))
+    Driven(Flights(), b"k").land(bug := KeyError("a bug"))
+    Driven(Flights(), b"k").land(asyncio.CancelledError())
+    waited_for, waiter = Driven(Flights(), b"k"), NotingWaiter()
+    waited_for.join(waiter)
+    waited_for.land(told := KeyError("another bug"))
+    assert (unseen, waiter.told) == ([bug], [told])
+
+
 async def test_closing_ends_a_flight_and_tells_all_who_wait() -> None:
-    flights = Flights()
+    flights, waiter = Flights(), NotingWaiter()
     flight = Driven(flights, b"k")
-    pending = flight.wait()
+    flight.join(waiter)
     await flights.close()
     assert flight.cancelled
-    with pytest.raises(asyncio.CancelledError):
-        await pending
+    assert [type(told) for told in waiter.told] == [asyncio.CancelledError]
 
 
 async def test_a_flight_that_nobody_may_join_any_more_lands_for_those_who_wait() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, Named, RequestHead
-from rpcaccel.dataplane.rpc.calls import Answered
+from rpcaccel.dataplane.rpc.calls import Answered, answer_to
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
@@ -22,7 +22,7 @@ async def test_a_hit_is_answered_at_once_and_a_miss_is_waited_for() -> None:
             assert isinstance(visit, Visit)
             answered = front.calls.begin(body, visit.route, visit.caller)
             assert isinstance(answered, Answered) == at_once
-            reply = front.reply(visit, answered if isinstance(answered, Answered) else await answered)
+            reply = front.reply(visit, answered if isinstance(answered, Answered) else await answer_to(answered))
             assert isinstance(reply, HttpAnswer)
             assert reply.status == 200
             front.leave(visit)

@@ -13,11 +13,11 @@ from structlog.testing import capture_logs
 
 from rpcaccel.core.client_limits import hashed, make
 from rpcaccel.core.wire.websocket_frames import text_header
-from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.handler import HttpAnswer
 from rpcaccel.dataplane.http.websocket import WebSocket
 from rpcaccel.dataplane.http.websocket_writer import FAREWELL, SocketState
 from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
+from rpcaccel.dataplane.rpc.calls import CallWait
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import CLOSE, PING, TEXT, RawSocket, frame, handshake
 from tests.support.fleet import gated_nodes
@@ -192,8 +192,8 @@ async def test_a_bug_that_is_met_later_is_told_with_the_id_and_what_was_subscrib
         client.send(frame(BLOCK.replace(b'"id":1', b'"id":"mine"')))
         await nodes[0].arrived.wait()
         (pending,) = server._running
-        assert isinstance(pending, Pending)
-        pending.land(None, ValueError("a bug"))
+        assert isinstance(pending, CallWait)
+        pending.landed(ValueError("a bug"))
         told = (await client.got()).json
         assert (told["id"], told["error"]["message"]) == ("mine", "internal error")
         assert session.heard == ["dropped"]

@@ -60,12 +60,12 @@ class GivingUp:
         self.gives_up = False
         self.given_up: list[str] = []
 
-    async def fetch(self, network: Network, plan: Plan) -> Outcome:
+    async def outcome(self, network: Network, plan: Plan) -> Outcome:
         if self.gives_up:
             self.gives_up = False
             self.given_up.append(plan.method)
             raise asyncio.CancelledError
-        return await self._engine.fetch(network, plan)
+        return await self._engine.outcome(network, plan)
 
 
 class Fed:

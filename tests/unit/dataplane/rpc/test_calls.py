@@ -18,7 +18,7 @@ from rpcaccel.core.plan import filter_id
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.event_loop import TURN
-from rpcaccel.dataplane.rpc.calls import Answered, Calls
+from rpcaccel.dataplane.rpc.calls import Calls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import Batcher, Sender
@@ -230,9 +230,7 @@ async def test_a_batch_of_kept_answers_is_put_together_in_one_copy() -> None:
         proxy.worker.engine.memory.put(plan.key, entry, 0.0)
         body = batch_of([26] * 300)
         tracemalloc.start()
-        answered = answering.begin(body, route)
-        while not isinstance(answered, Answered):
-            answered = await answered
+        answered = await answering.answer(body, route)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert 9_000_000 < len(answered.body) < 10_100_000
