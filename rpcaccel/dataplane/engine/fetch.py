@@ -407,8 +407,9 @@ class Fetch(Flight):
         else:
             self._accept(lower, said)
 
-    def _accept(self, plan: Plan, said: Forwarded) -> None:
-        """Conclude with what the nodes said; ask again when it may be an answer of an abandoned branch."""
+    def _accept(self, plan: Plan, said: Forwarded, *, checked: bool = False) -> None:
+        """Conclude with what the nodes said; ask again when it may be an answer of an abandoned branch, also where the
+        branch was left while the answer waited for something. `checked`: logs were."""
         network = self._network
         if (
             said.answer is not None
@@ -417,10 +418,11 @@ class Fetch(Flight):
             and network.may_be_abandoned(plan, said.node_id, self._fork_epoch)
         ):
             self._ask_nodes(_CALL, network.replan(plan))
-        elif plan.rule.logs and said.failure is None:
+        elif plan.rule.logs and said.failure is None and not checked:
             if self._check is None:
-                conclude, again = partial(self._run, self._conclude), partial(self._run, self._ask_nodes, _CALL)
-                self._check = LogCheck(self._shared, network, self._origin, conclude, again, ends=self._ends)
+                accept = partial(self._run, partial(self._accept, checked=True))
+                again = partial(self._run, self._ask_nodes, _CALL)
+                self._check = LogCheck(self._shared, network, self._origin, accept, again, ends=self._ends)
             self._check.take(plan, said)
         else:
             self._conclude(plan, said)
@@ -451,7 +453,7 @@ class Fetch(Flight):
             self._told_until = min(self._ends, now + min(pause, LOOK_TIME + 2 * (now - self._started)))
         if now >= self._told_until:
             return False
-        self._await_view(self._told_until - now, partial(self._conclude, plan, said))
+        self._await_view(self._told_until - now, partial(self._accept, plan, said, checked=True))
         return True
 
     # -- the end --------------------------------------------------------------------------------------------------

@@ -149,6 +149,23 @@ def test_an_answer_that_comes_after_its_branch_was_abandoned_is_asked_for_again(
     assert witness.seen["node"] == 1
 
 
+def test_a_receipt_that_waits_for_its_block_is_asked_for_again_when_its_branch_is_left_meanwhile(
+    witness: Witness,
+) -> None:
+    witness.send(FORKING)
+    witness.advance(FORKING, 1)  # the block of the transaction, which is not served yet
+    witness.call(0, FORKING, RECEIPT, 0, 1, 0)
+    witness.world.let_through()
+    assert not witness.world.sent
+    assert not witness.watched[0].task.done(), "the receipt waits for its block"
+    witness.reorganise(3, 0)
+    witness.look(FORKING)
+    assert len(witness.world.sent) == 1, "the node was asked once more"
+    witness.world.let_through()
+    witness.look_at_everything()
+    assert witness.seen["node"] == 1
+
+
 def test_the_answer_of_a_node_that_was_found_on_another_branch_meanwhile_is_asked_for_again(witness: Witness) -> None:
     witness.call(0, FORKING, BLOCK, 1, 0, 0)  # above the served head, so that no reorganisation of what is served shows
     (sent,) = witness.world.sent
