@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.core.plan.block_range import Range
+from rpcaccel.core.plan.params import Shape
 from rpcaccel.core.plan.rules import CacheClass, Rule
 
 _LASTING = frozenset({CacheClass.STATIC, CacheClass.FOREVER, CacheClass.BY_NUMBER})
@@ -83,6 +84,8 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     """What later plans of the same call keep to as well."""
     note: str = ""
     """Why the answer is not kept, or what was rewritten; for `explain`."""
+    shape: Shape | None = None
+    """What follows from method and params alone; None where the params were not read."""
 
     @property
     def lasting_key(self) -> bytes | None:

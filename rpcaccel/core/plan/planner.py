@@ -1,7 +1,7 @@
 """Makes plans: derives everything that follows from method, params and chain snapshot, once for each call.
 
 The derivation has two halves. A `Shape` is what follows from method and params alone; `Planner.plan` binds a shape to a
-snapshot. Both are remembered, so that a repeated call costs one lookup.
+snapshot. Both are remembered once the proxy has the answer, so that a repeated call costs one lookup.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ PLAN_BYTES = 1200
 
 
 class Uses(Struct, gc=False):
-    """The popularity of a call: how often it was planned, or answered from its template, at this head."""
+    """The popularity of a call: how often it was planned, or answered from its template, at this head. It is counted
+    from the second time on."""
 
-    count: int = 1
+    count: int = 2
 
 
 class _Remembered(Struct, gc=False):
@@ -114,7 +115,7 @@ class Planner:
         """The snapshot at which the patterns were made."""
 
     def plan(self, method: str, params: bytes, view: ChainSnapshot) -> Plan:
-        """The plan of a call at the network's current snapshot; it is remembered."""
+        """The plan of a call at the network's current snapshot."""
         name = (method, params)
         found = self._plans.get(name)
         if found is not None:
@@ -125,12 +126,14 @@ class Planner:
             found.serial = view.serial
             return plan
         reader = self._readers.get(method) or self._reader(method)
-        shape = reader.read(params) or read_shape(method, params, reader.rule, self._tags)
-        plan = self._bind(shape, view)
-        if len(params) <= _LONGEST_REMEMBERED:
+        return self._bind(reader.read(params) or read_shape(method, params, reader.rule, self._tags), view)
+
+    def remember(self, plan: Plan, view: ChainSnapshot) -> None:
+        """Remember a plan made at the current snapshot, because the proxy has the answer: the call was made before."""
+        shape, name = plan.shape, (plan.method, plan.asked)
+        if shape is not None and name not in self._plans and len(plan.asked) <= _LONGEST_REMEMBERED:
             weight = PLAN_BYTES + len(plan.route_key) + shape.weight
             self._memos.put(self._plans, name, _Remembered(shape, view.serial, plan, Uses()), weight)
-        return plan
 
     def plan_at(self, method: str, params: bytes, view: ChainSnapshot) -> Plan:
         """The plan of a call at another snapshot than the network's current one; it is not remembered."""
@@ -229,6 +232,7 @@ class Planner:
             pending=shape.pending,
             local=None if rule.local is None else _local_answer(shape, rule.local, view),
             note=shape.note,
+            shape=shape,
         )
 
     def _pattern(self, shape: Shape, resolved: Resolved, view: ChainSnapshot) -> Pattern:

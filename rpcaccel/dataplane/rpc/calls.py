@@ -234,6 +234,8 @@ class Calls:
         else:
             plan = network.planner.plan(method, call.params, network.sight.view)
             outcome = engine.answer_now(network, plan)
+            if outcome is not None:
+                network.planner.remember(plan, network.sight.view)
         if accepted is None:
             accepted = rule, network.cell(plan)
             if rule.known and refused is None:

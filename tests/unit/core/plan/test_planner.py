@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from rpcaccel import chains
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
+from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import HashKey, Planner, full_method
 from rpcaccel.core.plan.rules import BlockArgument, CacheClass, LocalAnswer, Rule, RuleTable, Spelling
 from rpcaccel.core.stepwise import at_once
@@ -297,15 +298,28 @@ def test_the_routing_key_is_what_the_operator_chose_and_stays_when_the_head_move
     assert planner(hash_key=hash_key).plan("n_call", b'[{"a": 1}, "latest"]', VIEW).route_key == route_key
 
 
-def test_a_plan_is_made_once_for_a_view() -> None:
+def remembered(makes: Planner, method: str, params: bytes) -> Plan:
+    """The plan of a call that the proxy has an answer to."""
+    plan = makes.plan(method, params, VIEW)
+    makes.remember(plan, VIEW)
+    return plan
+
+
+def test_a_remembered_plan_is_made_once_for_a_view() -> None:
     makes = planner()
-    assert makes.plan("n_epoch", b"[]", VIEW) is makes.plan("n_epoch", b"[]", VIEW)
+    assert remembered(makes, "n_epoch", b"[]") is makes.plan("n_epoch", b"[]", VIEW)
+
+
+def test_what_is_refused_is_not_remembered() -> None:
+    makes = planner()
+    makes.remember(makes.unread("n_epoch", b"[]"), VIEW)
+    assert makes.uses("n_epoch", b"[]") is None
 
 
 def test_remembering_plans_is_bounded() -> None:
     makes = planner()
     for number in range(20_000):
-        makes.plan("n_block", b"[%d,{}]" % number, VIEW)
+        remembered(makes, "n_block", b"[%d,{}]" % number)
     assert 2_000 < len(makes._plans) < 8_000
     assert makes._memos.size <= makes._memos.limit
     assert makes.uses("n_block", b"[19999,{}]") is not None
@@ -392,14 +406,17 @@ def test_who_asks_for_a_number_is_not_in_a_flight_whose_tag_may_be_read_anew() -
     assert latest.flight_key != number.flight_key
 
 
-def test_what_was_planned_is_remembered_with_its_uses() -> None:
+def test_a_call_that_was_made_before_is_remembered_with_its_uses() -> None:
     made = planner()
     assert made.uses("n_block", b"[5,{}]") is None
     made.plan("n_block", b"[5,{}]", VIEW)
+    assert made.uses("n_block", b"[5,{}]") is None
+    remembered(made, "n_block", b"[5,{}]")
     uses = made.uses("n_block", b"[5,{}]")
     assert uses is not None
-    assert uses.count == 1
-    uses.count += 1
+    assert uses.count == 2
+    remembered(made, "n_block", b"[5,{}]")
+    assert uses.count == 3
     assert at_once(made.hottest()) == [("n_block", b"[5,{}]")]
 
 
@@ -422,12 +439,12 @@ PARAMS = {
 def test_a_remembered_plan_weighs_what_it_is_counted_with(form: str, hash_key: HashKey) -> None:
     (method, params), chain, memos = PARAMS[form], chains.load("harmony"), Memos(64 << 20)
     makes = Planner("net", chain.rules, chain.tags, final_at_once=True, hash_key=hash_key, memos=memos)
-    makes.plan(method, params % 1, VIEW)
+    remembered(makes, method, params % 1)
     gc.collect()
     tracemalloc.start()
     before, counted = tracemalloc.get_traced_memory()[0], memos.size
     for number in range(2, 82):
-        makes.plan(method, params % number, VIEW)
+        remembered(makes, method, params % number)
     makes._patterns.clear()  # bounded in number and no part of a plan, but a range has one for each of its blocks
     gc.collect()
     held, counted = tracemalloc.get_traced_memory()[0] - before, memos.size - counted
@@ -452,6 +469,7 @@ def test_a_plan_at_another_view_is_not_remembered() -> None:
     call = ("eth_getBalance", b'["0x01","latest"]')
     assert planner.plan_at(*call, replace(view, head=99)).block == 99
     before = planner.plan(*call, view)
+    planner.remember(before, view)
     lower = planner.plan_at(*call, replace(view, head=99))
     assert (before.block, lower.block, lower.min_head) == (100, 99, 99)
     assert planner.plan(*call, view) is before

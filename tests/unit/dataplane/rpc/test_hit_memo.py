@@ -34,6 +34,7 @@ async def network() -> AsyncIterator[Network]:
 
 def learnt(known: KnownCalls, network: Network, text: bytes, outcome: Outcome = HIT) -> Known | None:
     plan = network.plan("hmyv2_getBlockByNumber", b"[26,{}]")
+    network.planner.remember(plan, network.view)
     known.learn(text, plan, replace(outcome, key=plan.key or b""), "all")
     return known.get(call_template.split(text)[0])
 
@@ -94,6 +95,7 @@ async def test_nor_what_takes_more_than_one_lookup(network: Network) -> None:
     aged = replace(plan, rule=replace(plan.rule, max_age=1.0))
     named = replace(plan, rule=replace(plan.rule, names_transaction=0), key=None, head_key=b"k")
     forgotten = replace(plan, asked=b"[27,{}]")
+    network.planner.remember(plan, network.view)
     cut = replace(plan, range=cast(Range, object()))
     for other in (aged, named, forgotten, cut):
         known.learn(TEXT % 1, other, HIT, "all")
