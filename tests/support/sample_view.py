@@ -167,7 +167,7 @@ class SampleView:
         elif rng.random() < hit_share:
             self._hit(method, cache, size)
         else:
-            cell.missed("new head" if cache is CacheClass.HEAD else "not there yet")
+            bump(cell.misses, "new head" if cache is CacheClass.HEAD else "not there yet")
             self.tally.tier("memory").misses += 1
             if rng.random() < 0.12:
                 cell.done(AnswerSource.FLIGHT, rng.lognormvariate(-4.6, 0.5), size)

@@ -90,7 +90,7 @@ class Cell(Struct):
     size: int = 0
     """Bytes of results sent to clients."""
     misses: dict[str, int] = field(default_factory=dict)
-    """Misses by the reason why the cache had no answer."""
+    """Misses by the reason why the cache had no answer, of a fixed set; who fetches adds to them."""
     skips: dict[str, int] = field(default_factory=dict)
     """Fetched answers that were not kept, by reason."""
     spent: dict[str, int] = field(default_factory=dict)
@@ -125,10 +125,6 @@ class Cell(Struct):
             self.client_errors += by_client
         for step, taken in steps:
             self.spent[step] = self.spent.get(step, 0) + round(taken * 1e6)
-
-    def missed(self, reason: str) -> None:
-        """Count a miss; `reason` is of a fixed set."""
-        self.misses[reason] = self.misses.get(reason, 0) + 1
 
     def skipped(self, reason: str) -> None:
         """Count a fetched answer that was not kept."""

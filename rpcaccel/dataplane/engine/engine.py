@@ -96,10 +96,11 @@ class Engine:
             outcome = self._ranges.answer_now(network, plan, plan.range)
             if outcome is not None:
                 return outcome
-        kept = self._kept(network, plan)
-        if kept is None:
+        now = self._clock()
+        found = None if plan.key is None and plan.head_key is None else self.memory.first(now, plan.key, plan.head_key)
+        if found is None or not self._may_be_given(network, plan, *found, now):
             return None
-        key, entry = kept
+        key, entry = found
         return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=network.view.head, key=key)
 
     def fetch(self, network: Network, plan: Plan, origin: CallOrigin, waiter: Waiter) -> None:
@@ -184,22 +185,16 @@ class Engine:
 
     def _kept(self, network: Network, plan: Plan) -> tuple[bytes, Entry] | None:
         """The entry that answers the call from memory, and its key; None: there is none that may be served."""
-        if plan.key is None and plan.head_key is None:
-            return None
         now = self._clock()
-        found = self.memory.first(now, plan.key, plan.head_key)
-        if found is None:
-            return None
-        key, entry = found
+        found = self.memory.first(now, plan.key, plan.head_key) if plan.kept else None
+        return None if found is None or not self._may_be_given(network, plan, *found, now) else found
+
+    def _may_be_given(self, network: Network, plan: Plan, key: bytes, entry: Entry, now: float) -> bool:
+        """May a kept answer be given: no transaction was sent since that makes it doubtful, and it is not too old?"""
         if key != plan.key and self.sends.doubts(network, plan, entry.result):
-            return None
-        if (
-            plan.rule.max_age
-            and now - entry.stored_at > plan.rule.max_age
-            and not self._stale(network, plan, entry, now)
-        ):
-            return None
-        return found
+            return False
+        oldest = now - plan.rule.max_age
+        return not plan.rule.max_age or entry.stored_at >= oldest or self._stale(network, plan, entry, now)
 
     def _stale(self, network: Network, plan: Plan, entry: Entry, now: float) -> bool:
         """May an answer that is older than the operator wants be served once more, while one call fetches a new

@@ -29,12 +29,11 @@ from rpcaccel.dataplane.engine import contradiction, head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.log_check import LogCheck
 from rpcaccel.dataplane.engine.single_flight import Flight, Waiter, awaited
-from rpcaccel.dataplane.engine.sticky import Preferring
 from rpcaccel.dataplane.engine.store_lookup import StoreLookup
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
 from rpcaccel.dataplane.upstream.call_origin import CallOrigin
-from rpcaccel.dataplane.upstream.chooser import PoolChooser, SeparateChooser, Separation
+from rpcaccel.dataplane.upstream.chooser import Chooser, Separation
 from rpcaccel.stores.base import Lease
 
 _FORWARD = Step.FORWARD  # looked up once (core.plan.planner)
@@ -134,7 +133,7 @@ class Fetch(Flight):
     def begin(self, waiter: Waiter | None = None) -> None:
         """Begin the fetch, for a caller that waits; None: nobody does. It may land before this returns."""
         if waiter is not None:
-            self.join(waiter)
+            waiter.flight, self._waiters[waiter] = self, None
         try:
             shared, plan = self._shared, self._plan
             if (shared.shared and plan.shared_keys) or (shared.on_disk and plan.lasting_key is not None):
@@ -193,13 +192,8 @@ class Fetch(Flight):
             preferred = sends.holders(network, plan, address) if sends.recent.hashes else ()
             if plan.terms is not None:
                 preferred = plan.terms.others(node.id for node in nodes)
-            among = plan, nodes, pool.balancer, pool.rng
-            if self.separation is not None:
-                self._chooser = SeparateChooser(self.separation, *among, route_key=route_key, last=last)
-            elif preferred:
-                self._chooser = Preferring(*among, preferred=preferred, route_key=route_key)
-            else:
-                self._chooser = PoolChooser(*among, route_key=route_key, last=last)
+            self._chooser = Chooser(plan, nodes, pool.balancer, pool.rng, route_key, preferred, self.separation,
+                                    last=last)  # fmt: skip
         self._busy_until = min(self._ends, now + pool.rooms[plan.rule.bulkhead].seconds)
         self._waited = False
         self._begin_attempts(plan)

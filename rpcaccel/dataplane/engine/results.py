@@ -19,9 +19,7 @@ _ADDRESS = re.compile(r"https?://\S+?(?=:?(?:\s|$))")
 
 
 def miss_reason(plan: Plan) -> str:
-    """Why memory had no answer: a word from a fixed set, because it is a metric label."""
-    if plan.key is not None or plan.head_key is not None:
-        return "not-kept-yet"
+    """Why no answer to a call is kept: a word from a fixed set, because it is a metric label."""
     if plan.rule.off:
         return "off"
     return "not-understood" if plan.note and plan.cache is CacheClass.NEVER else str(plan.cache)

@@ -175,8 +175,9 @@ class Network:
             return False
         if not plan.final and self.view.fork_epoch != fork_epoch:
             return True
-        nodes = () if self.final_at_once else self.pool.nodes
-        return any(node.id == node_id and node.head < plan.min_head for node in nodes)
+        return not self.final_at_once and any(
+            node.id == node_id and node.head < plan.min_head for node in self.pool.nodes
+        )
 
     def see(self, view: ChainSnapshot) -> None:
         """Take a new view: plans are made anew, and everyone who waits for a change goes on."""

@@ -256,11 +256,12 @@ class Calls:
 
         When the client wants its answer, the wait ends as if the client left: the fetch goes on for others.
         """
-        taken.cell.missed(miss_reason(taken.plan))
-        caller = taken.caller
-        self._engine.fetch(route.network, taken.plan, caller, waiter)
+        caller, plan, misses = taken.caller, taken.plan, taken.cell.misses
+        reason = "not-kept-yet" if plan.key is not None or plan.head_key is not None else miss_reason(plan)
+        misses[reason] = misses.get(reason, 0) + 1
+        self._engine.fetch(route.network, plan, caller, waiter)
         if caller.ends is not None:
-            waiter.within(caller.ends - self.clock(), out_of_time(taken.plan.head))
+            waiter.within(caller.ends - self.clock(), out_of_time(plan.head))
 
     def single(self, taken: _TakenCall, outcome: Outcome) -> Answered:
         """Count the outcome of a single call, and write its reply."""

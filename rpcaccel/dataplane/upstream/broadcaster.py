@@ -24,7 +24,7 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.tx_hash import hash_of
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt, concluded
 from rpcaccel.dataplane.upstream.call_origin import CallOrigin
-from rpcaccel.dataplane.upstream.chooser import PoolChooser
+from rpcaccel.dataplane.upstream.chooser import Chooser
 from rpcaccel.dataplane.upstream.pool import NodePool
 
 Taken = Callable[[bytes, tuple[str, ...]], None]
@@ -74,7 +74,7 @@ class Broadcasts:
             deadline: when the call must be over, on the pool's clock.
         """
         route_key = plan.route_key or origin.address.encode()
-        chooser = PoolChooser(plan, pool.nodes, pool.balancer, pool.rng, route_key=route_key, urgent=True)
+        chooser = Chooser(plan, pool.nodes, pool.balancer, pool.rng, route_key, urgent=True)
         named = hash_of(plan.params)
         sure = named if plan.rule.names_itself == "keccak" else None
         machine = Broadcast(chooser, pool.budget, pool.broadcast, ends=deadline, hash=sure)

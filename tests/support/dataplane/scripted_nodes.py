@@ -25,7 +25,7 @@ from rpcaccel.dataplane.engine.fetch import Choosing, Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Sight
 from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
-from rpcaccel.dataplane.upstream.chooser import PoolChooser
+from rpcaccel.dataplane.upstream.chooser import Chooser
 from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.stores.base import NoStore
 from tests.support.dataplane.fake_client import FakeClient
@@ -139,7 +139,7 @@ async def forward(
         refreshes=Budget(),
         settings=SimpleNamespace(deadline=deadline - pool.clock()),
     )
-    chooser = chooser or PoolChooser(plan, pool.nodes, pool.balancer, pool.rng, route_key=route_key)
+    chooser = chooser or Chooser(plan, pool.nodes, pool.balancer, pool.rng, route_key)
     said: list[Forwarded] = []
 
     def finish(_plan: Plan, forwarded: Forwarded) -> Outcome:

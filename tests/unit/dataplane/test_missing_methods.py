@@ -22,7 +22,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.dataplane.upstream.chooser import PoolChooser
+from rpcaccel.dataplane.upstream.chooser import Chooser
 from tests.support.dataplane.world import HEAD, World
 from tests.support.properties import examples
 
@@ -49,7 +49,7 @@ class Fleet:
         plan = Plan(
             network="n", method=method, rule=rule, params=b"[]", asked=b"[]", cache=rule.cache, block=None, hedge=False
         )
-        chooser = PoolChooser(plan, self.nodes, self._balancer, self._rng)
+        chooser = Chooser(plan, self.nodes, self._balancer, self._rng)
         run = Dispatch(plan, chooser, self.budget, DispatchSettings(), ends=1e9)
         self._obey(run, plan, run.start(self.now))
 

@@ -2,7 +2,7 @@ from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, quantiles, rate, readings
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.counters import AnswerSource, Step, bump
 from rpcaccel.core.stats.histogram import Histogram
 from rpcaccel.core.stats.tally import Tally
 
@@ -41,10 +41,10 @@ def test_refused_calls_lower_neither_hit_ratio_nor_raise_errors() -> None:
 def test_reasons_of_all_classes_are_added_up_the_most_frequent_first() -> None:
     tally = Tally(["eth_call"])
     one, two = tally.cell("s0", "eth_call", CacheClass.HEAD), tally.cell("s0", "eth_call", CacheClass.NEVER)
-    one.missed("new head")
+    bump(one.misses, "new head")
     for _ in range(3):
-        two.missed("never kept")
-        one.missed("never kept")
+        bump(two.misses, "never kept")
+        bump(one.misses, "never kept")
     assert list(method_figures([one, two], None)["misses"].items()) == [("never kept", 6), ("new head", 1)]
 
 

@@ -9,6 +9,7 @@ from rpcaccel.core.stats.counters import (
     ClientCell,
     NodeCell,
     Step,
+    bump,
 )
 from rpcaccel.core.stats.tally import Tally, merge
 
@@ -32,8 +33,8 @@ def test_a_flight_spares_a_node_call_but_is_no_hit() -> None:
 
 def test_reasons_are_counted_and_their_number_is_limited() -> None:
     cell = Cell("s0", "eth_call", CacheClass.HEAD)
-    cell.missed("new-head")
-    cell.missed("new-head")
+    bump(cell.misses, "new-head")
+    bump(cell.misses, "new-head")
     for number in range(10_000):
         cell.skipped(f"invented {number}")
     assert cell.misses == {"new-head": 2}

@@ -12,6 +12,7 @@ from rpcaccel.core.stats.counters import (
     Step,
     TallySnapshot,
     Tier,
+    bump,
 )
 from rpcaccel.core.stats.tally import Tally, delta, ended, merge
 
@@ -38,7 +39,7 @@ def perform(tally: Tally, deeds: Deeds) -> None:
         # Powers of two add up exactly, so that sums can be compared in any order.
         cell.done(source, size / 1024, size, failed)
         if source is AnswerSource.NODE:
-            cell.missed("not-there")
+            bump(cell.misses, "not-there")
             tally.node(network, f"n{size % 3}").calls += 1
             tally.node(network, f"n{size % 3}").retries += failed
             tally.node(network, f"n{size % 3}").answered(size / 1024, size, methods=[cell.method])

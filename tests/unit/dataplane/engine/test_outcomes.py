@@ -20,7 +20,6 @@ def plan(cache: CacheClass, **fields: object) -> Plan:
 
 
 def test_a_miss_has_one_of_a_few_reasons() -> None:
-    assert results.miss_reason(plan(CacheClass.HEAD, head_key=b"h")) == "not-kept-yet"
     assert results.miss_reason(plan(CacheClass.NODE)) == "node"
     off = Rule(method="m", cache=CacheClass.HEAD, off=True)
     assert results.miss_reason(structs.replace(plan(CacheClass.HEAD), rule=off)) == "off"

@@ -12,7 +12,7 @@ from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.dataplane.engine.sticky import Pinned, Preferring
+from rpcaccel.dataplane.upstream.chooser import Chooser, OneNode
 
 PLAN = Plan(
     network="net",
@@ -32,15 +32,15 @@ def three() -> list[Node]:
     return nodes
 
 
-def preferring(nodes: list[Node], *preferred: str) -> Preferring:
+def preferring(nodes: list[Node], *preferred: str) -> Chooser:
     balancer = balancers.load("smooth_weighted")
     balancer.adopt(nodes)
-    return Preferring(PLAN, nodes, balancer, Random(1), preferred=preferred)
+    return Chooser(PLAN, nodes, balancer, Random(1), preferred=preferred)
 
 
 def test_a_pinned_node_is_asked_once_and_nobody_else() -> None:
     node = Node("a")
-    chooser = Pinned(PLAN, node)
+    chooser = OneNode(node, PLAN)
     assert chooser.next((), 0.0) is node
     assert chooser.next(["a"], 0.0) is None
 
@@ -49,7 +49,7 @@ def test_a_pinned_node_is_asked_once_and_nobody_else() -> None:
 def test_a_pinned_node_that_takes_nothing_new_is_asked_for_what_it_holds(state: str) -> None:
     node = Node("a", weight=0 if state == "weightless" else 1, drained=state == "drained")
     node.cordoned = state == "cordoned"
-    assert Pinned(PLAN, node).next((), 0.0) is node
+    assert OneNode(node, PLAN).next((), 0.0) is node
 
 
 @pytest.mark.parametrize("answers_probes", [True, False])
@@ -59,7 +59,7 @@ def test_a_pinned_node_that_failed_often_is_asked_as_long_as_it_answers_probes(a
     for _ in range(node.breaker.settings.failures):
         node.finish(node.begin(0.0), "failure", 0.0)
     node.breaker.held = not answers_probes
-    chooser = Pinned(PLAN, node)
+    chooser = OneNode(node, PLAN)
     assert chooser.next((), 0.1) is (node if answers_probes else None)
     assert chooser.nobody(0.1).kind is FailureKind.NO_NODE
 
@@ -67,7 +67,7 @@ def test_a_pinned_node_that_failed_often_is_asked_as_long_as_it_answers_probes(a
 def test_a_pinned_node_of_another_chain_is_not_asked() -> None:
     node = Node("a")
     node.chain_ok = False
-    chooser = Pinned(PLAN, node)
+    chooser = OneNode(node, PLAN)
     assert chooser.next((), 0.0) is None
     assert chooser.nobody(0.0).kind is FailureKind.NO_NODE
 
@@ -76,7 +76,7 @@ def test_a_pinned_node_that_is_parked_is_a_reason_to_wait() -> None:
     node = Node("a")
     node.head = 100
     node.parking.refused(PLAN.method, 0.0, 5.0)
-    chooser = Pinned(PLAN, node)
+    chooser = OneNode(node, PLAN)
     assert chooser.next((), 0.0) is None
     assert chooser.nobody(0.0).kind is FailureKind.RATE_LIMITED
 
@@ -108,8 +108,8 @@ def test_a_pinned_node_with_as_many_heavy_calls_as_it_may_have_is_waited_for() -
     heavy = replace(PLAN, rule=Rule(method="m", cache=CacheClass.NEVER, heavy=True))
     for _ in range(node.max_heavy):
         permit = node.begin(0.0, Bulkhead.HEAVY)
-    assert Pinned(heavy, node).next((), 0.0) is None
-    assert Pinned(heavy, node).nobody(0.0).kind is FailureKind.BUSY
-    assert Pinned(PLAN, node).next((), 0.0) is node, "light polls have places of their own"
+    assert OneNode(node, heavy).next((), 0.0) is None
+    assert OneNode(node, heavy).nobody(0.0).kind is FailureKind.BUSY
+    assert OneNode(node, PLAN).next((), 0.0) is node, "light polls have places of their own"
     node.finish(permit, "success", 0.0, Bulkhead.HEAVY)
-    assert Pinned(heavy, node).next((), 0.0) is node
+    assert OneNode(node, heavy).next((), 0.0) is node

@@ -8,15 +8,15 @@ from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.dataplane.upstream.chooser import PoolChooser
+from rpcaccel.dataplane.upstream.chooser import Chooser
 
 
-def choosing(*nodes: Node, min_head: int = -1) -> PoolChooser:
+def choosing(*nodes: Node, min_head: int = -1) -> Chooser:
     rule = Rule(method="m", cache=CacheClass.HEAD)
     plan = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=CacheClass.HEAD, min_head=min_head)
     balancer = balancers.load("smooth_weighted")
     balancer.adopt(nodes)
-    return PoolChooser(plan, nodes, balancer, Random(1))
+    return Chooser(plan, nodes, balancer, Random(1))
 
 
 def resting(id: str) -> Node:
