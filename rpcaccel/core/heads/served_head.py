@@ -296,7 +296,7 @@ class HeadBook:
         if live and self._may_reorganise and self._only_strangers(live) and self._waits(now):
             note = "waiting for a node on the served branch"
         elif live:
-            note = self._settle(self._compare(live) if self._may_reorganise else live, now)
+            note = self._settle(live, self._compare(live) if self._may_reorganise else live, now)
         else:
             note = (
                 "no node tells its head"
@@ -361,10 +361,10 @@ class HeadBook:
         )
         return -1 if any(differs) else self._final
 
-    def _settle(self, live: list[ChainView], now: float) -> str:
-        """Move the served head to what the live nodes have reached; return the note."""
-        reached = reached_by_half((view.head, view.weight) for view in live)
-        best = max(view.head for view in live)
+    def _settle(self, live: list[ChainView], along: list[ChainView], now: float) -> str:
+        """Move the served head to what the live nodes on its branch have reached; return the note."""
+        reached = reached_by_half((view.head, view.weight) for view in along)
+        best = max(view.head for view in along)
         if reached >= self._head or self._moved:
             if self._moved:
                 self._fallen_from, self._same = -1, False
@@ -375,11 +375,11 @@ class HeadBook:
             if self._waits(now):
                 return f"waiting for a node at block {self._head}: the best one left is at block {best}"
             self._fallen_from = max(self._fallen_from, self._head)
-            self._same = self._know_the_branch(live)
+            self._same = self._know_the_branch(along)
             if self._may_reorganise:
                 self._fork()
             self._move(best, now)
-        self._settle_final(live)
+        self._settle_final(live, along)
         if self._head < self._fallen_from:
             return (
                 f"the nodes at block {self._fallen_from} are gone: following the best one left, at block {self._head}"
@@ -417,7 +417,7 @@ class HeadBook:
             self._since = now
         self._head, self._missing, self._moved = head, None, False
 
-    def _settle_final(self, live: list[ChainView]) -> None:
+    def _settle_final(self, live: list[ChainView], along: list[ChainView]) -> None:
         if self._may_reorganise and self._head < self._final:
             if not self._same:
                 self._doubted = self._epoch
@@ -425,17 +425,23 @@ class HeadBook:
         if self._finality == "instant":
             final = self._head
         elif self._finality == "depth":
-            final = self._head - self._depth
+            final = self._deep(live, along)
         else:
-            near = [view for view in live if view.head > self._head - REMEMBERED]  # one that stands says nothing new
+            near = [view for view in along if view.head > self._head - REMEMBERED]  # one that stands says nothing new
             self._finalized = self._tagged(self._finalized, ((view.final, view.weight) for view in near))
             before, epoch = self._safe
             safe = self._tagged(before if epoch == self._epoch else -1, ((view.safe, view.weight) for view in near))
             self._safe = max(safe, self._finalized) if safe >= 0 else -1, self._epoch
-            final = self._finalized if self._finalized >= 0 or not self._depth else self._head - self._depth
+            final = self._finalized if self._finalized >= 0 or not self._depth else self._deep(live, along)
         self._final = max(self._final, final, -1)
         if self._may_reorganise:
-            self._seal(live)
+            self._seal(along)
+
+    def _deep(self, live: list[ChainView], along: list[ChainView]) -> int:
+        """The block that is final by its depth below what most of the nodes near the head have reached, on the served
+        branch: one that only some have reached may be of a branch that the others are leaving."""
+        near = [view for view in live if view.head >= self._head - self._depth]
+        return reached_by_most((view.head if view in along else -1, view.weight) for view in near) - self._depth
 
     def _tagged(self, before: int, told: Iterable[tuple[int, float]]) -> int:
         """The block that a tag names, by the nodes that tell it: no block above the head, and never back."""

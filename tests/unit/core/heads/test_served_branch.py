@@ -74,6 +74,34 @@ def test_a_branch_that_was_left_behind_is_not_served_again_when_the_nodes_of_the
     assert [heads.usable_head_of(node) for node in ("stayed", "a", "b")] == [-1, 61, 52]
 
 
+def test_what_one_node_has_reached_makes_nothing_final_while_the_others_are_leaving_its_branch() -> None:
+    """The branches part at block 50. Who was looked at last is heard first, on either branch."""
+    heads = book("depth", depth=8)
+    for node in ("stayed", "a", "b"):
+        for number in (54, 55):
+            block(heads, node, number)
+    assert heads.served(1.0).final == 47
+    heads.confirm("a", 55, "z55")
+    block(heads, "a", 60, branch="z")
+    block(heads, "stayed", 60)
+    before = heads.served(2.0)
+    assert (before.head, before.final) == (60, 47)
+    heads.confirm("b", 55, "z55")
+    block(heads, "b", 60, branch="z")
+    after = heads.served(3.0)
+    assert (after.head, after.final, after.fork_epoch > before.fork_epoch) == (60, 52, True)
+    assert heads.usable_head_of("stayed") == 47, "block 52 is another one there"
+
+
+def test_a_node_far_behind_does_not_keep_blocks_from_being_final() -> None:
+    heads = book("depth", depth=8)
+    block(heads, "a", 100)
+    block(heads, "behind", 91)
+    assert heads.served(1.0).final == 92
+    block(heads, "behind", 92)
+    assert heads.served(1.0).final == 92, "it does not go back"
+
+
 def test_falling_back_to_an_older_head_moves_the_epoch_where_blocks_are_not_final() -> None:
     heads = book("depth", depth=2)
     for node, number in (("a", 10), ("b", 7)):
