@@ -13,6 +13,7 @@ Lifetimes only save space: the keys already make stale answers unreachable.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
@@ -27,9 +28,8 @@ from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 NULL = b"null"
-_EMPTY = frozenset({NULL, b"false"})
-_ZEROS = b'0x"[]{}'
-"""The characters of the empty results other than null and false: 0, "0x", "0x00", [], "" and {}."""
+_EMPTY = re.compile(rb'null|false|[0x"\[\]{}]*').fullmatch
+"""Matches the empty results: null, false, 0, "0x", "0x00", [], "" and {}."""
 _STATIC, _FOREVER, _NODE = CacheClass.STATIC, CacheClass.FOREVER, CacheClass.NODE  # looked up once (core.plan.planner)
 _HEAD, _EPOCH = CacheClass.HEAD, CacheClass.EPOCH
 
@@ -107,7 +107,7 @@ def _until_head(plan: Plan, reason: str) -> KeepDecision:
 
 def is_empty(result: bytes) -> bool:
     """Is this an empty result, which a machine without the block may give as well?"""
-    return result in _EMPTY or not result.strip(_ZEROS)
+    return _EMPTY(result) is not None
 
 
 def _is_settled(plan: Plan, node_head: int, view: ChainSnapshot) -> bool:

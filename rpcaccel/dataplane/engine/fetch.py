@@ -179,6 +179,8 @@ class Fetch(Flight):
         network, pool, now = self._network, self._pool, self._shared.clock()
         self._asking = asking
         if asking is _CALL:
+            if network.sight.view.fork_epoch != self._fork_epoch:
+                self._check = None  # what was found false is of a branch that was left
             self._plan, self._fork_epoch = plan, network.sight.view.fork_epoch
         if plan.rule.kind == "send":
             self._task = asyncio.get_running_loop().create_task(self._broadcast(plan))
@@ -334,7 +336,7 @@ class Fetch(Flight):
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
         self._machine = None
         if said.failure is not None and self._check is not None and self._check.false:
-            self._conclude(plan, self._check.false[0])
+            self._accept(plan, self._check.false.pop(0), checked=True)
         elif self._only is not None:
             self._end(self._only[1](plan, said))
         elif self._asking is _LOWER:
