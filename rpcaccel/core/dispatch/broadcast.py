@@ -82,11 +82,11 @@ class Broadcast:
         """The first acceptance."""
         self.open = 0
         """Nodes whose final reply is outstanding."""
-        self.tried: list[str] = []
+        self.tried: tuple[str, ...] = ()
         """Ids of the nodes that were sent the transaction, each once, in order."""
         self.told: dict[str, int] = {"accepted": 0, "known": 0, "refused": 0, "failed": 0}
         """Number of nodes by outcome."""
-        self.steps: list[tuple[str, FailureKind]] = []
+        self.steps: tuple[tuple[str, FailureKind], ...] = ()
         self.doubt: Node | None = None
         """A node that refused but may have the transaction."""
         self._chooser = chooser
@@ -121,7 +121,7 @@ class Broadcast:
             self._accept(Settle(Answer(result=self.hash), None, node))
             self._over("known")
             return None
-        self.steps.append((node.id, kind))
+        self.steps += ((node.id, kind),)
         self._remember(Settle(answer, failure, node))
         if kind in HAS_IT:
             self.doubt = node
@@ -162,7 +162,7 @@ class Broadcast:
     def _fresh(self, now: float) -> Node | None:
         node = self._chooser.next(self.tried, now)
         if node is not None:
-            self.tried.append(node.id)
+            self.tried += (node.id,)
         return node
 
     def _accept(self, end: Settle) -> None:

@@ -161,9 +161,9 @@ class Dispatch:
         self.state = _READY
         self.attempts = 0
         """Attempts started."""
-        self.tried: list[str] = []
+        self.tried: tuple[str, ...] = ()
         """Ids of the nodes asked, in order, each once."""
-        self.steps: list[tuple[str, FailureKind]] = []
+        self.steps: tuple[tuple[str, FailureKind], ...] = ()
         """The attempts that failed: who, and how."""
         self.due = inf
         """When a tick is wanted (monotonic seconds); infinite: never."""
@@ -272,7 +272,7 @@ class Dispatch:
             self.due = until
             return WAIT
         failure = Failure(FailureKind.TIMEOUT, f"the node said nothing for {now - self._began:.3g} s", node=slow.id)
-        self.steps.append((slow.id, failure.kind))
+        self.steps += ((slow.id, failure.kind),)
         return self._settle(Settle(None, failure, slow))
 
     def _nothing_there(self, attempt: int, answer: Answer, node: Node, now: float) -> int:
@@ -295,7 +295,7 @@ class Dispatch:
 
     def _disappointed(self, attempt: int, failure: Failure, answer: Answer | None, now: float) -> int:
         node = self._running.pop(attempt)
-        self.steps.append((node.id, failure.kind))
+        self.steps += ((node.id, failure.kind),)
         if self.doubted is not None:
             return self._settle(self.doubted)
         self._remember(Settle(answer, failure, node))
@@ -362,7 +362,7 @@ class Dispatch:
         self.attempts += 1
         self._running[self.attempts] = node
         if node.id not in self.tried:
-            self.tried.append(node.id)
+            self.tried += (node.id,)
         self.state = _RUNNING
         self.asked = Asked(self.attempts, node, min(node.timeout, self._ends - now), hedge)
         return ASK

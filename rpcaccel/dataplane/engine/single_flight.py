@@ -118,7 +118,8 @@ class Flight(ABC):
         waiters, self._waiters = self._waiters, {}
         if isinstance(outcome, Exception) and not waiters:
             _report(f"a call that nobody waits for: {self!r}", outcome)
-        turn_ends = monotonic() + TURN
+        most = len(waiters)
+        turn_ends = monotonic() + TURN if most > 1 else 0.0
         for number, (waiter, since) in enumerate(waiters.items(), 1):
             if waiter.flight is not self:  # it left while another one was told
                 continue
@@ -132,7 +133,7 @@ class Flight(ABC):
                     waiter.landed(flights.joined_one(outcome, since))
             except Exception as bug:  # one who stumbles over the answer does not keep it from the others
                 _report("telling an answer", bug)
-            if number < len(waiters) and monotonic() >= turn_ends:
+            if number < most and monotonic() >= turn_ends:
                 self._waiters = dict(islice(waiters.items(), number, None))
                 asyncio.get_running_loop().call_soon(self.land, outcome)
                 return

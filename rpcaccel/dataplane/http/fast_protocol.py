@@ -16,7 +16,6 @@ import asyncio
 import re
 from collections.abc import Awaitable
 from enum import StrEnum
-from functools import partial
 from http import HTTPStatus
 from itertools import pairwise
 from time import monotonic
@@ -148,7 +147,8 @@ class FastProtocol(asyncio.Protocol):
     """One connection of a client. Implements what dataplane.http.slow_clients watches."""
 
     __slots__ = ("_asked", "_begun", "_buffer", "_connections", "_ended", "_inner", "_missing", "_peer", "_touched",
-                 "_used", "body_since", "head_since", "state", "task", "transport", "writing_paused")  # fmt: skip
+                 "_used", "_visit", "body_since", "head_since", "state", "task", "transport",
+                 "writing_paused")  # fmt: skip
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -170,6 +170,8 @@ class FastProtocol(asyncio.Protocol):
         """Did the client say that it sends no more? That may be so in every state."""
         self.transport: asyncio.Transport | None = None
         """None before the connection is made and after it is lost."""
+        self._visit: Visit | None = None
+        """The request under way, while its answer is waited for."""
         self.task: asyncio.Future[Any] | AnswerWait | None = None
         """The wait for the answer to the request under way."""
         self.writing_paused = False
@@ -351,23 +353,25 @@ class FastProtocol(asyncio.Protocol):
         self.state = NEXT[self.state]["wait"]
         if isinstance(reply, AnswerWait):
             self.task = reply
-            reply.told = partial(self._landed, visit)
+            self._visit, reply.told = visit, self._landed
         else:
-            self._await(visit, reply)
+            self._visit = visit
+            self._await(reply)
 
-    def _await(self, visit: Visit, reply: Awaitable[HttpAnswer]) -> None:
+    def _await(self, reply: Awaitable[HttpAnswer]) -> None:
         """Wait for an answer that a coroutine makes. A callback tells its end: a task that is cancelled before its
         first turn runs nothing."""
         self.task = asyncio.ensure_future(reply)
-        self.task.add_done_callback(partial(self._made, visit))
+        self.task.add_done_callback(self._made)
 
-    def _made(self, visit: Visit, made: asyncio.Future[HttpAnswer]) -> None:
+    def _made(self, made: asyncio.Future[HttpAnswer]) -> None:
         error = asyncio.CancelledError() if made.cancelled() else made.exception()
-        self._landed(visit, error or made.result())
+        self._landed(error or made.result())
 
-    def _landed(self, visit: Visit, found: Answered | HttpAnswer | BaseException) -> None:
+    def _landed(self, found: Answered | HttpAnswer | BaseException) -> None:
         """Write the answer that was waited for, and go on with what the client sent meanwhile."""
-        front = self._connections.front
+        front, visit = self._connections.front, self._visit
+        assert visit is not None
         reply: HttpAnswer | Awaitable[HttpAnswer] | None = None
         try:
             if isinstance(found, Answered):
@@ -379,8 +383,9 @@ class FastProtocol(asyncio.Protocol):
         except Exception:
             reply = front.failed()
         if reply is not None and not isinstance(reply, HttpAnswer):
-            self._await(visit, reply)
+            self._await(reply)
             return
+        self._visit = None
         front.leave(visit)
         full, self.task, self.state = self.state is _FULL, None, NEXT[self.state]["answered"]
         if reply is not None:

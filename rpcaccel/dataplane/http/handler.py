@@ -66,7 +66,7 @@ class HttpAnswer(Struct, frozen=True, gc=False):
         return sum(map(len, self.parts))
 
 
-class Visit(Struct):
+class Visit(Struct, gc=False):
     """A request that was let in. `RequestHandler.leave` ends it."""
 
     head: RequestHead

@@ -269,9 +269,9 @@ async def attempt(
 class Machine(Protocol):
     """The state machine that decided which nodes were asked: core.dispatch.machine or core.dispatch.broadcast."""
 
-    tried: list[str]
+    tried: tuple[str, ...]
     """Ids of the nodes asked, each once, in order."""
-    steps: list[tuple[str, FailureKind]]
+    steps: tuple[tuple[str, FailureKind], ...]
     """The attempts that failed: the node's id, and how."""
 
 
@@ -289,8 +289,8 @@ def concluded(end: Settle, machine: Machine, attempts: Sequence[Attempt], *, cou
         node_id="" if node is None else node.id,
         node_head=head,
         attempts=count,
-        tried=tuple(machine.tried),
-        steps=tuple(machine.steps),
+        tried=machine.tried,
+        steps=machine.steps,
         legs=tuple([one.leg(made[0].began) for one in made]) if len(made) > 1 or (made and made[0].said) else (),
         forced=forced,
     )

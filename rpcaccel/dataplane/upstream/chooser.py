@@ -34,7 +34,7 @@ class Separation:
         self._taken[node.id] = self
 
 
-class Chooser(Struct, eq=False):
+class Chooser(Struct, eq=False, gc=False):
     """The chooser of one call among the nodes of a pool."""
 
     plan: Plan

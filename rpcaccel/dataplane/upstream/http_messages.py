@@ -205,6 +205,21 @@ def read_replies(
     return answers
 
 
+def read_usual(body: bytes, wanted: int, elapsed: float) -> Answer | None:
+    """The answer in the usual reply to one call: in ASCII, with the id that is wanted, a result and no error; None:
+    `read_replies` says what it is."""
+    if not body.isascii():
+        return None
+    try:
+        found = _decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    result = memoryview(found.result)
+    if not result or bytes(found.error) not in _NO_ERROR or bytes(found.id) != b"%d" % wanted:
+        return None
+    return Answer(result=bytes(result) if len(result) <= _COPIED_UP_TO else result, elapsed=elapsed)
+
+
 def reply_steps(reply: HttpReply, first: int, count: int) -> Steps[list[Answer | Failure]]:
     """As `read_replies`, for a reply that is long or nests deeply."""
     if not (yield from json_text.utf8_steps(reply.body)):

@@ -38,6 +38,7 @@ from rpcaccel.dataplane.upstream.http_messages import (
     NodeCall,
     body_text,
     read_replies,
+    read_usual,
     reply_steps,
     request_head,
     traced_head,
@@ -307,6 +308,11 @@ class HttpNodeClient:
         if told is None:
             return
         replies: list[Answer | Failure]
+        if status == _OK and len(calls) == 1 and not reply.in_pieces:
+            usual = read_usual(reply.body, post.first, done - post.started)
+            if usual is not None:
+                told(calls, (usual,))
+                return
         try:
             ok = 200 <= status < 300
             headers = _NO_HEADERS if ok else {name: reply.header(name.lower()) for name in ("Retry-After", "Date")}

@@ -6,6 +6,7 @@ A bound here is what the way of a call costs today. Who makes it cheaper lowers 
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -14,6 +15,7 @@ from typing import Any
 
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import RawSocket, frame
+from tests.support.fleet import gated_nodes
 from tests.support.proxy import Proxy, proxying
 
 MOST_OF_A_MISS = 82
@@ -22,6 +24,8 @@ MOST_FILES = 36
 """Files that these calls are in; wanted: 15."""
 MOST_CHANGES = 68
 """Calls whose file is another one than that of the call before; wanted: 35."""
+MOST_OBJECTS = 5
+"""Objects of ours that the garbage collector looks through for each call that waits for a node."""
 MOST_OF_A_HIT = 9
 MOST_OF_A_MESSAGE = 29
 """Function calls of a hit that is asked for over a WebSocket."""
@@ -72,6 +76,25 @@ async def test_a_miss_goes_no_longer_way_than_it_did() -> None:
     assert len(found.files) <= MOST_OF_A_MISS
     assert len(set(found.files)) <= MOST_FILES
     assert sum(one != other for one, other in pairwise(found.files)) <= MOST_CHANGES
+
+
+async def test_a_call_that_waits_is_few_objects() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy:
+        await proxy.call("eth_getTransactionCount", "0x" + "a5" * 20, "0x10")
+        nodes[0].hold("eth_getTransactionCount")
+        before = objects_of_ours()
+        waiting = asyncio.create_task(proxy.call("eth_getTransactionCount", "0x" + "a6" * 20, "0x10"))
+        await nodes[0].arrived.wait()
+        assert objects_of_ours() - before <= MOST_OBJECTS
+        nodes[0].release()
+        await waiting
+
+
+def objects_of_ours() -> int:
+    """The objects of the data plane and the core that the garbage collector knows."""
+    gc.collect()
+    ours = tuple(f"rpcaccel.{part}." for part in ("core", "dataplane"))
+    return sum(type(one).__module__.startswith(ours) for one in gc.get_objects())
 
 
 async def test_a_hit_goes_the_short_way() -> None:

@@ -100,7 +100,7 @@ def test_a_node_that_is_gone_is_replaced_and_not_tried_again() -> None:
     assert ask
     assert (ask.node.id, ask.delay) == ("c", 0.0)
     assert run.heard(ask.node, None, refusal(FailureKind.TIMEOUT), 0.2) is None
-    assert run.tried == ["a", "b", "c"]
+    assert run.tried == ("a", "b", "c")
 
 
 def test_a_busy_node_is_asked_again_after_a_pause_and_not_for_ever() -> None:
@@ -138,7 +138,7 @@ def test_all_refusing_gives_the_most_telling_refusal() -> None:
     assert end
     assert end.failure
     assert end.failure.kind is FailureKind.REJECTED
-    assert run.steps == [("a", "timeout"), ("b", "rejected"), ("c", "unknown")]
+    assert run.steps == (("a", "timeout"), ("b", "rejected"), ("c", "unknown"))
 
 
 def test_without_nodes_it_says_so() -> None:

@@ -143,8 +143,8 @@ def test_a_broken_attempt_goes_to_a_node_not_yet_tried() -> None:
     assert run.failed(1, fail(FailureKind.TIMEOUT), 1.0) == ["ask b"]
     assert run.failed(2, fail(FailureKind.HTTP_STATUS), 2.0) == ["ask c"]
     assert run.failed(3, fail(FailureKind.CONNECT, sent=False), 3.0) == ["end timeout"]
-    assert run.steps == [("a", "timeout"), ("b", "http-status"), ("c", "connect")]
-    assert run.tried == ["a", "b", "c"]
+    assert run.steps == (("a", "timeout"), ("b", "http-status"), ("c", "connect"))
+    assert run.tried == ("a", "b", "c")
 
 
 def test_a_call_that_a_node_refuses_is_shown_to_one_other_node() -> None:
@@ -434,7 +434,7 @@ def test_an_illegal_event_raises_and_changes_nothing() -> None:
     ):
         with pytest.raises(IllegalEvent):
             event()
-    assert (run.state, run.attempts, run.steps) == (CallState.RUNNING, 1, [])
+    assert (run.state, run.attempts, run.steps) == (CallState.RUNNING, 1, ())
     run.answered(1, OK, None, 0.1)
     with pytest.raises(IllegalEvent):
         run.tick(0.2)
