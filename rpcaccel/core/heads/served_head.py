@@ -438,10 +438,16 @@ class HeadBook:
             self._seal(along)
 
     def _deep(self, live: list[ChainView], along: list[ChainView]) -> int:
-        """The block that is final by its depth below what most of the nodes near the head have reached, on the served
-        branch: one that only some have reached may be of a branch that the others are leaving."""
+        """The block that is final by its depth below what most of the weight near the head has reached, on the served
+        branch: one that less has reached may be of a branch that the others are leaving. A node that left the served
+        branch twice that depth ago is on a fork of its own."""
         near = [view for view in live if view.head >= self._head - self._depth]
-        return reached_by_most((view.head if view in along else -1, view.weight) for view in near) - self._depth
+        left = sum(view.weight for view in near if view.sure is None or view.sure > self._head - 3 * self._depth) / 2
+        for view in sorted((view for view in near if view in along), key=lambda view: -view.head):
+            left -= view.weight
+            if left < 0:
+                return view.head - self._depth
+        return -1
 
     def _tagged(self, before: int, told: Iterable[tuple[int, float]]) -> int:
         """The block that a tag names, by the nodes that tell it: no block above the head, and never back."""

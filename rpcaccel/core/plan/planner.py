@@ -1,7 +1,7 @@
 """Makes plans: derives everything that follows from method, params and chain snapshot, once for each call.
 
 The derivation has two halves. A `Shape` is what follows from method and params alone; `Planner.plan` binds a shape to a
-snapshot. Both are remembered once the proxy has the answer, so that a repeated call costs one lookup.
+snapshot. Both are remembered at the second call, so that a repeated call costs one lookup.
 """
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ class Planner:
         return self._bind(reader.read(params) or read_shape(method, params, reader.rule, self._tags), view)
 
     def remember(self, plan: Plan, view: ChainSnapshot) -> None:
-        """Remember a plan made at the current snapshot, because the proxy has the answer: the call was made before."""
+        """Remember a plan made at the current snapshot, because the proxy has the answer, or waits for it: the call was
+        made before."""
         shape, name = plan.shape, (plan.method, plan.asked)
         if shape is not None and name not in self._plans and len(plan.asked) <= _LONGEST_REMEMBERED:
             weight = PLAN_BYTES + len(plan.route_key) + shape.weight

@@ -126,6 +126,7 @@ class Engine:
             flight = flights.running.get(key)
             if flight is not None:
                 flights.joined += 1
+                network.planner.remember(plan, network.sight.view)
                 flight.join(waiter, self._clock())
                 return
         bound = key is None and rule.known and rule.kind == "read"

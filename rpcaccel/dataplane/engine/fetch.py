@@ -157,15 +157,13 @@ class Fetch(Flight):
 
     def _looked(self, entry: Entry | None, lease: Lease | None) -> None:
         """Take what the tiers behind memory have of the call; where they have nothing, ask the nodes."""
-        shared, network, plan, lookup = self._shared, self._network, self._plan, self._lookup
+        shared, lookup = self._shared, self._lookup
         assert lookup is not None
-        if network.sight.view.fork_epoch != self._fork_epoch:  # by the old plan, a node on a left branch might be asked
-            plan = network.replan(plan)
         self._lookup, self._lease = None, lease
         if entry is None:
             self._timed = lookup.timed
             self._started = shared.clock()
-            self._run(self._ask_nodes, _CALL, plan)
+            self._run(self._ask_nodes, _CALL, self._plan)
         else:
             for step, seconds in lookup.timed:
                 shared.tally.step(step, seconds)
@@ -180,7 +178,8 @@ class Fetch(Flight):
         self._asking = asking
         if asking is _CALL:
             if network.sight.view.fork_epoch != self._fork_epoch:
-                self._check = None  # what was found false is of a branch that was left
+                # By the old plan, a node on a branch that was left might be asked. What was found false is of that.
+                plan, self._check = network.replan(plan), None
             self._plan, self._fork_epoch = plan, network.sight.view.fork_epoch
         if plan.rule.kind == "send":
             self._task = asyncio.get_running_loop().create_task(self._broadcast(plan))

@@ -337,10 +337,13 @@ class BatchFetch:
     def _read_on(self) -> None:
         if self._came is not None:
             return
-        self._calls.take_turn(self._batch, self._route, self._caller)
-        if not self._batch.read:
-            asyncio.get_running_loop().call_soon(self._read_on)
-        self._go_on()
+        try:
+            self._calls.take_turn(self._batch, self._route, self._caller)
+            if not self._batch.read:
+                asyncio.get_running_loop().call_soon(self._read_on)
+            self._go_on()
+        except Exception as bug:  # or the caller would wait for ever
+            self._end(bug)
 
     def _go_on(self) -> None:
         batch, calls = self._batch, self._calls
@@ -354,7 +357,7 @@ class BatchFetch:
             else:
                 self._fetch(position, taken)
         self._going_on = False
-        if batch.settled and not self._under_way:
+        if batch.settled and not self._under_way and self._came is None:
             self._end(calls.whole(batch, self._route, self._caller))
 
     def _fetch(self, position: int, taken: _TakenCall) -> None:

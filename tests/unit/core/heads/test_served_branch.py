@@ -93,6 +93,20 @@ def test_what_one_node_has_reached_makes_nothing_final_while_the_others_are_leav
     assert heads.usable_head_of("stayed") == 47, "block 52 is another one there"
 
 
+@pytest.mark.parametrize("weight", [1.0, 10.0])
+def test_a_node_on_a_fork_of_its_own_does_not_keep_blocks_from_being_final_for_ever(weight: float) -> None:
+    heads = book("depth", depth=5)
+    heads.weigh("a", weight)
+    finals = []
+    for number in range(60):
+        for node in "ab":
+            block(heads, node, number, branch="fork" if node == "b" and number > 10 else "a")
+        finals.append(heads.served(1.0).final)
+    assert finals[10] == 5
+    assert finals[19] == (5 if weight == 1.0 else 14), "of two equal nodes either may be right"
+    assert finals[59] == 54
+
+
 def test_a_node_far_behind_does_not_keep_blocks_from_being_final() -> None:
     heads = book("depth", depth=8)
     block(heads, "a", 100)

@@ -49,6 +49,14 @@ async def test_popular_reads_stay_hits_over_a_new_head() -> None:
         assert (cells[GAS].refreshed, cells[BALANCE[0]].refreshed) == (1, 1)
 
 
+async def test_a_call_that_many_make_at_once_is_popular() -> None:
+    async with harmony_nodes(2) as nodes, proxying(nodes, net=ALL) as proxy:
+        for _ in range(2):
+            answers = await asyncio.gather(*(proxy.call(GAS) for _ in range(20)))
+            assert {reply.cache for reply in answers} <= {"miss", "flight", "memory"}
+            assert await moved(proxy) == 1
+
+
 async def test_a_caller_who_comes_meanwhile_joins_the_flight() -> None:
     async with gated_nodes() as nodes, proxying(nodes, net=ALL) as proxy:
         await popular(proxy, GAS)

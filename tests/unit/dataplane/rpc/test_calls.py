@@ -8,16 +8,20 @@ import json
 import time
 import tracemalloc
 from collections.abc import Sequence
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rpcaccel.config.http_settings import HttpSettings
 from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.client_limits import Client
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.rpc.admission import Caller
 from rpcaccel.dataplane.rpc.calls import Calls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.upstream.attempt import Attempt
@@ -75,6 +79,29 @@ async def test_what_failed_towards_the_nodes_sets_the_http_status_of_a_single_ca
         batch = await answering.answer(b"[" + one + b"]", routes["/"])  # type: ignore[arg-type]
         assert batch.http == 200
         assert json.loads(batch.body)[0]["error"]["code"] == -32603
+
+
+async def test_a_bug_that_a_later_turn_of_a_batch_meets_keeps_nobody_waiting() -> None:
+    class Stumbling:
+        """A guest over whose second call the proxy stumbles."""
+
+        calls, cell = 0, SimpleNamespace(answered=lambda *_: None)
+
+        def batch(self, _calls: int) -> None: ...
+
+        def call(self, _method: str, _heavy: bool, _now: float) -> None:
+            self.calls += 1
+            if self.calls > 1:
+                raise KeyError("a bug")
+
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        _, routes = calls(proxy)
+        ticks = count(1.0)  # so that each item is a turn of its own
+        answering = Calls(proxy.worker.engine, proxy.worker.live, lambda: next(ticks), HttpSettings())
+        guest: Client = Stumbling()  # type: ignore[assignment]
+        with pytest.raises(KeyError):
+            async with asyncio.timeout(20):
+                await answering.answer(batch_of([26, 27]), routes["/"], Caller(guest=guest))  # type: ignore[arg-type]
 
 
 async def test_a_long_batch_lets_others_have_their_turn() -> None:
