@@ -34,7 +34,7 @@ def test_a_call_at_a_node_that_hangs_is_given_up_when_the_patience_for_the_head_
     assert run.abandoned(13.0) == [], "the timer is set"
     commands = run.abandoned(15.0)
     assert commands == ["stop 1", "end timeout"]
-    assert run.steps == [("a", FailureKind.TIMEOUT)]
+    assert run.steps == (("a", FailureKind.TIMEOUT),)
     end = settled(commands)
     assert end.failure is not None
     assert end.failure.text == "the node said nothing for 5 s"
