@@ -102,6 +102,10 @@ class OtherHosts(Protocol):
         raises."""
         ...
 
+    async def earlier(self, own: Sequence[Brought]) -> list[Brought]:
+        """What this host said it had used, as far as it is known. Never raises."""
+        ...
+
     def notices(self) -> list[str]:
         """Sentences for the operator."""
         ...
@@ -130,6 +134,8 @@ class Quotas:
         self._opened = False
         """Was `_hosts` opened? Where no node has a quota, there is nothing to exchange."""
         self._shared_by: RedisSettings | None = None
+        self._recalled: set[Key] = set()
+        """The quotas whose use is known that this host told in an earlier run, and may not have kept."""
         self._elsewhere: dict[Key, Brought] = {}
         """By quota, the use by other hosts, as they told it last."""
         self._file: QuotaFile | None = None
@@ -181,7 +187,7 @@ class Quotas:
         before, self._hosts, self._elsewhere = self._hosts, None, {}
         if before is not None and self._opened:
             await before.close()
-        self._hosts, self._opened = hosts, False
+        self._hosts, self._opened, self._recalled = hosts, False, set()
 
     async def stop(self) -> None:
         """Keep what was used to the end; to be called after the workers have sent their last reports."""
@@ -232,7 +238,15 @@ class Quotas:
         for _, report in self._reports():
             for key, use in _uses(report):
                 uses.setdefault(key, []).append(use)
-        heard = await hosts.exchange([self._sum(key, found) for key, found in uses.items()])
+        for one in await hosts.earlier([self._sum(*pair) for pair in uses.items() if pair[0] not in self._recalled]):
+            own = self._sum(_key(one), uses[_key(one)])
+            self._recalled.add(_key(one))
+            if one.used > own.used and one.renews == own.renews:
+                past = self._sum(_key(one), [])
+                self._past[_key(one)] = replace(
+                    past, used=past.used + one.used - own.used, since=min(past.since, one.since)
+                )
+        heard = await hosts.exchange([self._sum(*pair) for pair in uses.items() if pair[0] in self._recalled])
         if hosts is self._hosts:
             self._elsewhere |= {_key(one): one for one in heard}
 

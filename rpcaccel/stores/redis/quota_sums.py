@@ -1,13 +1,13 @@
 """What hosts used of the quotas of nodes: in Redis a hash for each quota and window, with a field for each host.
 
 A host writes its own count again and again, so that an exchange that was lost, or a Redis that was emptied, is made
-good by the next exchange.
+good by the next exchange. After a restart it asks for the count that it wrote last.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,9 +16,11 @@ from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.board_entries import ForeignData
 from rpcaccel.stores.redis.redis_server import Server
-from rpcaccel.stores.redis.replies import as_bytes, as_integer, as_list
+from rpcaccel.stores.redis.replies import as_bytes, as_integer, as_list, is_about_key
 from rpcaccel.stores.redis.store import topology
 
+_Command = Callable[[Brought], tuple[Any, ...]]
+_Read = Callable[[Brought, Any], Brought | None]
 KEPT = 3600
 """Seconds for which a count is kept after its window: the clocks of hosts differ."""
 _BEYOND_ANY = 1e18
@@ -77,24 +79,33 @@ class QuotaSums:
     async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
         """Say what this host used; return what the others used of the same quotas. What is not known, since a server
         did not answer, is left out. Never raises."""
+
+        def count(one: Brought) -> tuple[Any, ...]:
+            # A host without a state file has a new name, and would have a new field, at each start.
+            mine = f"{one.used!r} {one.since!r}" if one.used else ""
+            bounds = (int(one.renews) + KEPT, _MAX_COUNT_BYTES, _MAX_COUNTS)
+            return ("EVAL", _COUNT, 1, self._name(one), self._host, mine, *bounds)
+
+        return await self._ask(own, count, self._others)
+
+    async def earlier(self, own: Sequence[Brought]) -> list[Brought]:
+        """What this host said before, also in an earlier run, which may have ended before it kept that. What is not
+        known is left out. Never raises."""
+        return await self._ask(own, lambda one: ("HGET", self._name(one), self._host), _mine)
+
+    async def _ask(self, own: Sequence[Brought], command: _Command, read: _Read) -> list[Brought]:
         asked: dict[Server, list[Brought]] = {}
         for one in own:
             for server, _ in self._topology.for_writing([self._name(one)]):
                 asked.setdefault(server, []).append(one)
-        told = await asyncio.gather(*(self._ask(server, group) for server, group in asked.items()))
-        return [one for group in told for one in group]
+        told = await asyncio.gather(*(self._ask_one(server, some, command, read) for server, some in asked.items()))
+        return [one for some in told for one in some]
 
-    async def _ask(self, server: Server, own: Sequence[Brought]) -> list[Brought]:
-        commands: list[tuple[Any, ...]] = []
-        for one in own:
-            # A host without a state file has a new name, and would have a new field, at each start.
-            mine = f"{one.used!r} {one.since!r}" if one.used else ""
-            bounds = (int(one.renews) + KEPT, _MAX_COUNT_BYTES, _MAX_COUNTS)
-            commands.append(("EVAL", _COUNT, 1, self._name(one), self._host, mine, *bounds))
+    async def _ask_one(self, server: Server, own: Sequence[Brought], command: _Command, read: _Read) -> list[Brought]:
         try:
             async with asyncio.timeout(self._timeout):
-                replies = await server.together(commands)
-            told = [self._others(one, said) for one, said in zip(own, replies, strict=True)]
+                replies = await server.together([command(one) for one in own])
+            told = [read(one, said) for one, said in zip(own, replies, strict=True)]
         except Exception as error:  # whatever the client raises means that there is no answer
             server.failed(error)
             return []
@@ -123,3 +134,11 @@ def _count(text: bytes) -> tuple[float, float] | None:
     except ValueError:
         return None
     return (used, since) if 0.0 <= used < _BEYOND_ANY and 0.0 <= since < _BEYOND_ANY else None
+
+
+def _mine(own: Brought, said: Any) -> Brought | None:
+    """What this host said it had used; None where the server refused to say it. Raises ForeignReplyError."""
+    if isinstance(said, Exception) and not is_about_key(said):
+        return None
+    used, since = (None if said is None or isinstance(said, Exception) else _count(as_bytes(said))) or (0.0, own.since)
+    return replace(own, used=used, since=since)

@@ -33,6 +33,22 @@ async def test_each_host_hears_what_the_others_used_and_since_when(redis_server:
         await sums.close()
 
 
+async def test_a_host_hears_what_it_said_before_a_restart(redis_server: RedisServer) -> None:
+    one, two = await host(redis_server, "one"), await host(redis_server, "two")
+    assert await one.earlier([DAY, MONTH]) == [replace(DAY, used=0.0), replace(MONTH, used=0.0)]
+    await one.exchange([DAY])
+    await two.exchange([replace(DAY, used=10.0)])
+    again = await host(redis_server, "one")
+    unused = replace(DAY, used=0.0, since=99.0)
+    assert await again.earlier([unused, MONTH]) == [DAY, replace(MONTH, used=0.0)]
+    (name,) = redis_server.reply("KEYS", "*quota*").split()
+    for command in (("HSET", name.decode(), "one", "much"), ("DEL", name.decode()), ("SET", name.decode(), "text")):
+        redis_server.command(*command)
+        assert await again.earlier([unused]) == [unused], command
+    for sums in (one, two, again):
+        await sums.close()
+
+
 async def test_another_window_has_another_count_and_each_expires(redis_server: RedisServer) -> None:
     one, two = await host(redis_server, "one"), await host(redis_server, "two")
     await one.exchange([DAY])
@@ -56,7 +72,7 @@ async def test_without_an_answer_nothing_is_known(new_redis: Callable[..., Redis
     server = new_redis()
     sums = await host(server, "one")
     server.kill()
-    assert await sums.exchange([DAY]) == []
+    assert await sums.exchange([DAY]) == await sums.earlier([DAY]) == []
     await sums.close()
 
 

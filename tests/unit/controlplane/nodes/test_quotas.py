@@ -316,6 +316,8 @@ class Neighbour:
         self.heard: list[Brought] = []
         self.silent = False
         self.connected = False
+        self.remembers = 0.0
+        """What this host itself told in an earlier run."""
 
     async def open(self) -> None:
         self.connected = True
@@ -325,6 +327,9 @@ class Neighbour:
 
     def notices(self) -> list[str]:
         return []
+
+    async def earlier(self, own: Sequence[Brought]) -> list[Brought]:
+        return [] if self.silent else [replace(one, used=self.remembers) for one in own]
 
     async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
         if self.silent:
@@ -351,6 +356,26 @@ async def test_what_another_host_used_is_used_here_and_only_the_own_use_is_told_
     assert {use.window: use.used for use in other.heard}["day"] == 40
     await world.quotas.save()
     assert {use.window: use.used for use in file.load()[0]} == {"day": 40, "month": 40}
+
+
+async def test_what_a_host_told_before_it_was_killed_is_used_though_it_was_not_kept(tmp_path: Path) -> None:
+    file = QuotaFile(tmp_path / "quota.json")
+    file.save([Brought(network="n", node="a", window="day", used=9, since=NOON, renews=MIDNIGHT)], "host")
+    world, other = World(file), Neighbour(60)
+    one = world.join("w1")
+    one.spend(5)
+    other.remembers, other.silent = 30, True
+    await world.quotas.share_by(other)
+    await world.quotas.exchange()
+    assert (world.used, other.heard) == (14, []), "what was told is not known yet, and is not overwritten"
+    other.silent = False
+    for _ in range(2):
+        await world.quotas.exchange()
+        world.quotas.tell()
+        assert (world.used, one.used) == (90, 90)
+    one.spend(5)
+    await world.quotas.exchange()
+    assert {use.window: use.used for use in other.heard}["day"] == 35
 
 
 async def test_a_host_that_used_nothing_says_nothing_less_where_others_used_fractions() -> None:
