@@ -380,8 +380,7 @@ class Fetch(Flight):
     def _go_on(self) -> None:
         network, plan = self._network, self._plan
         if self._may_go_on(plan, self._found):
-            fresh = head_loss.after_a_wait(network, plan, self._fork_epoch, self._shared.clock())
-            self._ask_nodes(_CALL, fresh)
+            self._ask_nodes(_CALL, head_loss.after_a_wait(network, plan, self._shared.clock()))
 
     def _may_go_on(self, plan: Plan, said: Forwarded) -> bool:
         """Pay for asking nodes again; False, with the call concluded, when that may not be."""

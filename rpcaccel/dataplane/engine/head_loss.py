@@ -113,15 +113,14 @@ def _on_any_branch(plan: Plan) -> bool:
     return plan.block is not None and plan.rule.cache is CacheClass.BY_NUMBER
 
 
-def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> Plan:
+def after_a_wait(network: Network, plan: Plan, now: float) -> Plan:
     """The plan to go on with after a wait: a fresh one, or the earlier one where only that can be answered.
 
     On a chain that moves on, a node that stays a block behind never has the newest block, but by now it has the block
     that was the newest when the call came.
     """
     fresh = network.replan(plan)
-    same = network.view.fork_epoch == fork_epoch
-    return plan if same and not _fit(network, fresh, now) and _fit(network, plan, now) else fresh
+    return plan if not _fit(network, fresh, now) and _fit(network, plan, now) else fresh
 
 
 def reached(network: Network, plan: Plan, node_id: str) -> None:

@@ -29,7 +29,7 @@ class Waiter(Struct, eq=False, kw_only=True):
     def landed(self, outcome: Outcome | BaseException) -> None:
         """Take the outcome, or the error with which the flight ended. Called once, unless the caller left before; it
         may be called before the call that begins the wait returns."""
-        raise NotImplementedError
+        raise NotImplementedError  # a Struct cannot be abstract: its metaclass is another one
 
     def leave(self) -> None:
         """Give up the wait; nothing when it is over."""

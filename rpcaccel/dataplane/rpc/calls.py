@@ -366,7 +366,7 @@ class BatchFetch:
         taken.started = self._calls.clock()  # the wait for items before it is no part of its latency
         network, plan = self._route.network, taken.plan
         if network.sight.view.fork_epoch != taken.fork_epoch:  # by the old plan, a node on a left branch might be asked
-            taken.plan = network.plan(plan.method, plan.asked)
+            taken.plan = network.replan(plan)
         wait = _ItemWait(batch=self, position=position, taken=taken)
         self._under_way.add(wait)
         self._calls.fetch(taken, self._route, wait)
