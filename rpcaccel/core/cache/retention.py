@@ -95,7 +95,11 @@ def judge(plan: Plan, result: bytes, node_head: int, view: ChainSnapshot, max_by
     if plan.cache is _FOREVER and not plan.final and not _mined_by(result, view.settled):
         return _until_head(plan, "not-final")
     by_block = plan.cache is not _STATIC and plan.cache is not _NODE
-    if by_block and (plan.rule.split == "logs" or is_empty(result)) and not _is_settled(plan, node_head, view):
+    if (
+        by_block
+        and (plan.rule.split == "logs" or _EMPTY(result) is not None)
+        and (plan.block is None or plan.block + plan.depth > min(view.settled, node_head - view.doubt))
+    ):
         return _until_head(plan, "unproven")  # a machine that has not got the block may have answered
     return _LASTING
 
@@ -108,14 +112,6 @@ def _until_head(plan: Plan, reason: str) -> KeepDecision:
 def is_empty(result: bytes) -> bool:
     """Is this an empty result, which a machine without the block may give as well?"""
     return _EMPTY(result) is not None
-
-
-def _is_settled(plan: Plan, node_head: int, view: ChainSnapshot) -> bool:
-    """Is the plan's block settled, so that every hidden machine has it?"""
-    if plan.block is None:
-        return False
-    block = plan.block + plan.depth
-    return block <= view.settled and block + view.doubt <= node_head
 
 
 def _is_short(plan: Plan, result: bytes) -> bool:

@@ -6,7 +6,7 @@
     pausing  --tick-->     running or settled
     nothing leaves settled
 
-Every event returns ASK (an attempt is to be made: `asked` says of whom), WAIT, or END (`end` says how). After any of
+Every event returns the attempt that is to be made, the end of the call, or None: nothing is to be done. After any of
 them `due` says when a tick is wanted.
 
 Rules (docs/architecture.md, Failures):
@@ -46,9 +46,6 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import LACKING, NOT_OF_READS, Failure, FailureKind, policy
 from rpcaccel.core.replies.result_check import SHORTEST_VALUE, is_unsure
-
-ASK, WAIT, END = range(3)
-"""What is to be done after an event."""
 
 
 class CallState(StrEnum):
@@ -102,6 +99,11 @@ class NodeChooser(Protocol):
         """Why there is nobody at all."""
         ...
 
+    @property
+    def forced(self) -> bool:
+        """Was a node given that is not eligible, for want of a better one?"""
+        ...
+
 
 class Asked(Struct, frozen=True, gc=False):
     """An attempt that is to be made."""
@@ -115,6 +117,10 @@ class Asked(Struct, frozen=True, gc=False):
     """Is it made beside another?"""
 
 
+NextStep = Asked | Settle | None
+"""What follows an event: an attempt that is to be made, the end of the call, or nothing."""
+
+
 def failure_of(answer: Answer, kind: FailureKind, node: Node) -> Failure:
     """A node's reply that was judged to be of `kind`, as the failure it is."""
     said = f"the node's answer was judged {kind.value}" if answer.error is None else error_parts(answer.error)[1]
@@ -125,113 +131,91 @@ def _out_of_time() -> Settle:
     return Settle(None, Failure(FailureKind.TIMEOUT, "the time for the whole call has run out", sent=False), None)
 
 
-class Dispatch:
+class Dispatch(Struct, eq=False):
     """The machine of one call."""
 
-    __slots__ = ("_again", "_began", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after",
-                 "_known", "_lacking", "_nodes", "_pauses", "_plan", "_running", "_settings", "_silent_since", "asked",
-                 "attempts", "doubted", "due", "end", "hedged", "state", "steps", "tried")  # fmt: skip
+    plan: Plan
+    chooser: NodeChooser
+    budget: Budget
+    settings: DispatchSettings
+    nodes: Sequence[Node] = ()
+    """All nodes of the network, whose heads say whether a block that one of them does not have is worth a wait. Without
+    any, the settings alone say it."""
+    ends: float = inf
+    """When the whole call must be over (monotonic seconds)."""
+    hedge_after: HedgeAfter | None = None
+    """When a second node is asked as well; None: no hedging."""
+    known: Callable[[bytes], bool] | None = None
+    """Do params name something by a hash that is known to be there? None: that is not known."""
+    state: CallState = _READY
+    attempts: int = 0
+    """Attempts started."""
+    tried: tuple[str, ...] = ()
+    """Ids of the nodes asked, in order, each once."""
+    steps: tuple[tuple[str, FailureKind], ...] = ()
+    """The attempts that failed: who, and how."""
+    due: float = inf
+    """When a tick is wanted (monotonic seconds); infinite: never."""
+    doubted: Settle | None = None
+    """The result that says that there is nothing, once another node was asked about it as well."""
+    hedged: bool = False
+    """May another node be asked beside one that is slow, or that hangs?"""
+    _began: float = 0.0
+    _silent_since: float | None = None
+    """Since when the node that is waited for is known to hang, with nobody else to ask."""
+    _running: dict[int, Node] = {}
+    _again: str | None = None
+    _behind: int = 0
+    _lacking: int = 0
+    _pauses: int = 0
+    _best: Settle | None = None
+    _best_rank: int = NO_RANK
 
-    asked: Asked
-    """The attempt to be made, after ASK."""
-    end: Settle
-    """How the call ended, after END."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        chooser: NodeChooser,
-        budget: Budget,
-        settings: DispatchSettings,
-        nodes: Sequence[Node] = (),
-        *,
-        ends: float,
-        hedge_after: HedgeAfter | None = None,
-        known: Callable[[bytes], bool] | None = None,
-    ) -> None:
-        """The machine of `plan`.
-
-        Args:
-            nodes: all nodes of the network, whose heads say whether a block that one of them does not have is worth a
-                wait. Without any, the settings alone say it.
-            ends: when the whole call must be over (monotonic seconds).
-            hedge_after: when a second node is asked as well; None: no hedging.
-            known: do params name something by a hash that is known to be there? None: that is not known.
-        """
-        self.state = _READY
-        self.attempts = 0
-        """Attempts started."""
-        self.tried: tuple[str, ...] = ()
-        """Ids of the nodes asked, in order, each once."""
-        self.steps: tuple[tuple[str, FailureKind], ...] = ()
-        """The attempts that failed: who, and how."""
-        self.due = inf
-        """When a tick is wanted (monotonic seconds); infinite: never."""
-        self.doubted: Settle | None = None
-        """The result that says that there is nothing, once another node was asked about it as well."""
-        self.hedged = hedge_after is not None and plan.hedge and plan.repeat and settings.attempts > 1
-        """May another node be asked beside one that is slow, or that hangs?"""
-        self._plan = plan
-        self._chooser = chooser
-        self._budget = budget
-        self._settings = settings
-        self._nodes = nodes
-        self._ends = ends
-        self._began = 0.0
-        self._silent_since: float | None = None
-        """Since when the node that is waited for is known to hang, with nobody else to ask."""
-        self._hedge_after = hedge_after
-        self._known = known
-        self._running: dict[int, Node] = {}
-        self._again: str | None = None
-        self._behind = self._lacking = self._pauses = 0
-        self._best: Settle | None = None
-        self._best_rank = NO_RANK
-
-    def start(self, now: float) -> int:
+    def start(self, now: float) -> NextStep:
         """The call begins."""
         if self.state is not _READY:
             self._expect("start")
-        self._began = now
-        node = self._chooser.next((), now)
+        self._began, plan = now, self.plan
+        self.hedged = self.hedge_after is not None and plan.hedge and plan.repeat and self.settings.attempts > 1
+        node = self.chooser.next((), now)
         if node is None:
-            return self._settle(Settle(None, self._chooser.nobody(now), None))
-        self._budget.call(now)
-        if now >= self._ends:
+            return self._settle(Settle(None, self.chooser.nobody(now), None))
+        self.budget.call(now)
+        if now >= self.ends:
             return self._settle(_out_of_time())
-        if self.hedged and self._hedge_after is not None:
-            delay = self._hedge_after(self._plan.method, node)
-            if delay is not None and now + delay < self._ends:
+        if self.hedged and self.hedge_after is not None:
+            delay = self.hedge_after(plan.method, node)
+            if delay is not None and now + delay < self.ends:
                 self.due = now + delay
         return self._attempt(node, now)
 
-    def answered(self, attempt: int, answer: Answer, kind: FailureKind | None, now: float) -> int:
+    def answered(self, attempt: int, answer: Answer, kind: FailureKind | None, now: float) -> NextStep:
         """A node replied. `kind` is how its reply was judged; None: it is good."""
         node = self._running.get(attempt)
         if node is None:
             node = self._expect_attempt("answered", attempt)
         if kind is None:
-            if not self._plan.rule.known:
-                self._budget.found(self._plan.method, now)
+            if not self.plan.rule.known:
+                self.budget.found(self.plan.method, now)
             result = answer.result
-            if result is not None and len(result) < SHORTEST_VALUE and is_unsure(self._plan, result):
+            if result is not None and len(result) < SHORTEST_VALUE and is_unsure(self.plan, result):
                 return self._nothing_there(attempt, answer, node, now)
             return self._settle(Settle(answer, None, node))
         return self._disappointed(attempt, failure_of(answer, kind, node), answer, now)
 
-    def failed(self, attempt: int, failure: Failure, now: float) -> int:
+    def failed(self, attempt: int, failure: Failure, now: float) -> NextStep:
         """An attempt brought no reply."""
         self._expect_attempt("failed", attempt)
         return self._disappointed(attempt, failure, None, now)
 
-    def tick(self, now: float) -> int:
+    def tick(self, now: float) -> NextStep:
         """The time has come that `due` told."""
         self._expect("tick")
         if self.due == inf:
             raise IllegalEvent("no tick is due")
         self.due = inf
         if self.state is _PAUSING:
-            node = self._chooser.next((), now) if now < self._ends else None
+            node = self.chooser.next((), now) if now < self.ends else None
             return self._give_up(now) if node is None else self._attempt(node, now)  # its own count has paid
         if self.doubted is not None:
             return self._settle(self.doubted)
@@ -239,81 +223,81 @@ class Dispatch:
             return self.abandoned(now)
         return self._beside(now, free=False)
 
-    def abandoned(self, now: float) -> int:
+    def abandoned(self, now: float) -> NextStep:
         """The node that is waited for was found to hang: the retry that is to come need not wait for the timeout."""
         self._expect("abandoned")
         if not self.hedged or len(self._running) > 1:
-            return WAIT
+            return None
         self.due = inf
         done = self._beside(now, free=True)
-        return done if done == ASK else self._lose_patience(now)
+        return done or self._lose_patience(now)
 
-    def _beside(self, now: float, *, free: bool) -> int:
+    def _beside(self, now: float, *, free: bool) -> NextStep:
         """Ask another node beside the one that is waited for, if there is one."""
-        if len(self._running) > 1 or self._counted() >= self._settings.attempts or now >= self._ends:
-            return WAIT
+        if len(self._running) > 1 or self._counted() >= self.settings.attempts or now >= self.ends:
+            return None
         slow = next(iter(self._running.values()))
-        node = self._chooser.spare(slow, self.tried, now)
-        if node is None or not (free or self._budget.hedge(now)):
-            return WAIT
+        node = self.chooser.spare(slow, self.tried, now)
+        if node is None or not (free or self.budget.hedge(now)):
+            return None
         return self._attempt(node, now, hedge=True)
 
-    def _lose_patience(self, now: float) -> int:
+    def _lose_patience(self, now: float) -> NextStep:
         """Nobody else may be asked. Where that is because others are behind, the node is given up in time for them to
         be followed, unless it says something meanwhile."""
         (slow,) = self._running.values()
         since = self._silent_since
-        if not self._chooser.behind(now) or (since is not None and slow.replied_at > since):
+        if not self.chooser.behind(now) or (since is not None and slow.replied_at > since):
             self._silent_since = None
-            return WAIT
-        until = self._began + self._settings.patience
+            return None
+        until = self._began + self.settings.patience
         if until - now > _SOON:
             self._silent_since = now if since is None else since
             self.due = until
-            return WAIT
+            return None
         failure = Failure(FailureKind.TIMEOUT, f"the node said nothing for {now - self._began:.3g} s", node=slow.id)
         self.steps += ((slow.id, failure.kind),)
         return self._settle(Settle(None, failure, slow))
 
-    def _nothing_there(self, attempt: int, answer: Answer, node: Node, now: float) -> int:
+    def _nothing_there(self, attempt: int, answer: Answer, node: Node, now: float) -> NextStep:
         """Another node may have what this one says is not there."""
         if self.doubted is not None:
             return self._settle(self.doubted)
-        end, plan = Settle(answer, None, node), self._plan
-        if not plan.repeat or plan.terms is not None or len(self._running) > 1 or self._ends - now <= _SECOND_LOOK:
+        end, plan = Settle(answer, None, node), self.plan
+        if not plan.repeat or plan.terms is not None or len(self._running) > 1 or self.ends - now <= _SECOND_LOOK:
             return self._settle(end)
-        known = self._known is not None and self._known(plan.params)
-        if not self._budget.doubt(now, dropped=bool(node.windows or node.pruned_below), known=known):
+        known = self.known is not None and self.known(plan.params)
+        if not self.budget.doubt(now, dropped=bool(node.windows or node.pruned_below), known=known):
             return self._settle(end)
-        other = self._chooser.spare(node, self.tried, now)  # after the budget: the balancer counts whom it names
+        other = self.chooser.spare(node, self.tried, now)  # after the budget: the balancer counts whom it names
         if other is None:
-            self._budget.rightly_doubted(now)
+            self.budget.rightly_doubted(now)
             return self._settle(end)
         del self._running[attempt]
         self.doubted, self.hedged, self.due = end, False, now + _SECOND_LOOK
         return self._attempt(other, now)
 
-    def _disappointed(self, attempt: int, failure: Failure, answer: Answer | None, now: float) -> int:
+    def _disappointed(self, attempt: int, failure: Failure, answer: Answer | None, now: float) -> NextStep:
         node = self._running.pop(attempt)
         self.steps += ((node.id, failure.kind),)
         if self.doubted is not None:
             return self._settle(self.doubted)
         self._remember(Settle(answer, failure, node))
         row = policy(failure.kind)
-        if self._plan.rule.kind == "read" and (failure.kind in NOT_OF_READS or self._is_undivided(failure.kind)):
+        if self.plan.rule.kind == "read" and (failure.kind in NOT_OF_READS or self._is_undivided(failure.kind)):
             row = policy(FailureKind.INVALID_PARAMS)
-        if row.retry == "never" or not (row.retry == "always" or self._plan.repeat or not failure.sent):
-            if row.breaker == "success" and not self._plan.rule.known:
-                self._budget.found(self._plan.method, now)
+        if row.retry == "never" or not (row.retry == "always" or self.plan.repeat or not failure.sent):
+            if row.breaker == "success" and not self.plan.rule.known:
+                self.budget.found(self.plan.method, now)
             return self._settle(Settle(answer, failure, node))  # not the best: this one may have had an effect
         if self._running:  # the other attempt may still do better
-            return WAIT
+            return None
         if row.retry == "one-other" and len(self.tried) > 1:
             return self._give_up(now)
         if failure.kind is FailureKind.NODE_BEHIND:
             return self._look_further(node, failure, now)
         self._lacking += failure.kind in LACKING
-        if self._counted() >= self._settings.attempts or self._ends - now <= _SOON:
+        if self._counted() >= self.settings.attempts or self.ends - now <= _SOON:
             return self._give_up(now)
         successor = self._successor(node, failure.kind, now)
         if successor is None:
@@ -322,54 +306,53 @@ class Dispatch:
 
     def _is_undivided(self, kind: FailureKind) -> bool:
         """Did a node find a call too large that cannot be asked for in smaller parts?"""
-        span = self._plan.range
+        span = self.plan.range
         return kind is FailureKind.TOO_LARGE and (span is None or span.length == 1)
 
-    def _look_further(self, behind: Node, failure: Failure, now: float) -> int:
+    def _look_further(self, behind: Node, failure: Failure, now: float) -> NextStep:
         """Somebody may have by now what this node has not yet."""
-        settings = self._settings
-        if self._nodes:
-            settings = dispatch_settings(settings, self._plan, self._nodes)
+        settings = self.settings
+        if self.nodes:
+            settings = dispatch_settings(settings, self.plan, self.nodes)
         self._behind += 1
-        if self._ends - now <= _SOON:
+        if self.ends - now <= _SOON:
             return self._give_up(now)
-        node = self._chooser.next(self.tried, now) if self._behind <= settings.behind_attempts else None
+        node = self.chooser.next(self.tried, now) if self._behind <= settings.behind_attempts else None
         if node is not None:
             return self._pay_and_start(node, behind, failure, now)
         self._pauses += 1
         pause = settings.pause(self._pauses)
-        if pause is None or now + pause >= self._ends:
+        if pause is None or now + pause >= self.ends:
             return self._give_up(now)
         self.state = _PAUSING
         self.due = now + pause
-        return WAIT
+        return None
 
     def _successor(self, node: Node, kind: FailureKind, now: float) -> Node | None:
         if policy(kind).retry == "same-node" and self._again is None:
             self._again = node.id
             return node
-        fresh = self._chooser.next(self.tried, now)
+        fresh = self.chooser.next(self.tried, now)
         if fresh is not None:
             return fresh
-        again = kind is FailureKind.RATE_LIMITED or (kind is FailureKind.PRUNED and self._budget.doubt(now))
-        return self._chooser.next((), now) if again else None
+        again = kind is FailureKind.RATE_LIMITED or (kind is FailureKind.PRUNED and self.budget.doubt(now))
+        return self.chooser.next((), now) if again else None
 
     def _counted(self) -> int:
         """Attempts that count against the limit."""
         return self.attempts - self._behind - self._lacking
 
-    def _attempt(self, node: Node, now: float, *, hedge: bool = False) -> int:
+    def _attempt(self, node: Node, now: float, *, hedge: bool = False) -> Asked:
         self.attempts += 1
         self._running[self.attempts] = node
         if node.id not in self.tried:
             self.tried += (node.id,)
         self.state = _RUNNING
-        self.asked = Asked(self.attempts, node, min(node.timeout, self._ends - now), hedge)
-        return ASK
+        return Asked(self.attempts, node, min(node.timeout, self.ends - now), hedge)
 
-    def _pay_and_start(self, node: Node, failed: Node, after: Failure, now: float) -> int:
-        unknown = "" if self._plan.rule.known else self._plan.method
-        if not self._budget.retry(after, now, unknown=unknown, shut=not failed.breaker.allows(now), told=True):
+    def _pay_and_start(self, node: Node, failed: Node, after: Failure, now: float) -> NextStep:
+        unknown = "" if self.plan.rule.known else self.plan.method
+        if not self.budget.retry(after, now, unknown=unknown, shut=not failed.breaker.allows(now), told=True):
             return self._give_up(now)
         self.due = inf  # a hedge beside an attempt that is itself a second one would be a third
         self.hedged = False
@@ -380,19 +363,18 @@ class Dispatch:
         if rank > self._best_rank:
             self._best, self._best_rank = end, rank
 
-    def _give_up(self, now: float) -> int:
-        if len(self.tried) > 1 and not self._plan.rule.known:
-            self._budget.in_vain(self._plan.method, now)
+    def _give_up(self, now: float) -> NextStep:
+        if len(self.tried) > 1 and not self.plan.rule.known:
+            self.budget.in_vain(self.plan.method, now)
         elif len(self.tried) > 1 and self._best is not None and self._best.failure is not None:
-            self._budget.failed_again(self._best.failure, now)
+            self.budget.failed_again(self._best.failure, now)
         return self._settle(self._best or _out_of_time())
 
-    def _settle(self, end: Settle) -> int:
+    def _settle(self, end: Settle) -> Settle:
         self._running.clear()
         self.due = inf
         self.state = _SETTLED
-        self.end = end
-        return END
+        return end
 
     def _expect(self, event: str) -> None:
         if event not in LEGAL[self.state]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rpcaccel.core.cache.retention import is_empty
+from rpcaccel.core.dispatch.dispatch_policy import Settle
 from rpcaccel.core.dispatch.machine import Dispatch
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
@@ -27,9 +28,9 @@ Decide = Callable[[Network, Plan, NodeAnswer, NodeAnswer], None]
 """Has a third node decide between the answers of two."""
 
 
-def learn(network: Network, plan: Plan, machine: Dispatch, decide: Decide, now: float) -> None:
-    """Learn from a call that `machine` has ended with a result, of the nodes that said something else before."""
-    answer, doubted = machine.end.answer, machine.doubted
+def learn(network: Network, end: Settle, machine: Dispatch, decide: Decide, now: float) -> None:
+    """Learn from a call that ended with a result, of the nodes that said something else before."""
+    plan, answer, doubted = machine.plan, end.answer, machine.doubted
     if answer is None or answer.result is None:
         return
     pool, result = network.pool, bytes(answer.result)
@@ -44,17 +45,17 @@ def learn(network: Network, plan: Plan, machine: Dispatch, decide: Decide, now: 
             if (cell := pool.cells.get(id)) is not None:
                 cell.contradict(plan.method)
             node.contradictions.noted(plan.rule.method, now)
-        elif kind is FailureKind.PRUNED and node is machine.end.node:  # another machine of the same address had it
+        elif kind is FailureKind.PRUNED and node is end.node:  # another machine of the same address had it
             pool.budget.found_again(now)
         elif kind is FailureKind.PRUNED:
             _has_dropped(network, node, plan, plan.oldest, now)
         elif kind is FailureKind.NODE_BEHIND and plan.block is not None and not is_empty(result):
             node.lacked(plan.block, pool.most_lag, now)
-    if doubted is None or doubted is machine.end:
+    if doubted is None or doubted is end:
         return
     pool.budget.rightly_doubted(now)
     named = block_of(result) if len(result) <= LONGEST_READ else None
-    one, other = doubted.node, machine.end.node
+    one, other = doubted.node, end.node
     if one is not None and other is not None and doubted.answer is not None and doubted.answer.result is not None:
         _has_dropped(network, one, plan, plan.oldest if named is None else named, now)
         said = NodeAnswer(one.id, one.head, bytes(doubted.answer.result))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Entry
@@ -118,7 +119,7 @@ class Engine:
             self._filter(network, plan, origin, waiter)
             return
         if rule.rewrites:
-            CarriedFlight(flights, None, self._rewrite(network, plan, origin)).join(waiter)
+            CarriedFlight(flights=flights, work=self._rewrite(network, plan, origin)).begin(waiter)
             return
         if key is not None:
             if self.sends.recent.hashes and self.sends.holders(network, plan):
@@ -132,11 +133,13 @@ class Engine:
         bound = key is None and rule.known and rule.kind == "read"
         if plan.range is not None and network.settings.ranges.enabled:
             work = self._ranges.fetch(network, plan, plan.range, origin)
-            CarriedFlight(flights, key, work, bound=bound).join(waiter)
+            CarriedFlight(flights=flights, key=key, work=work, bound=bound).begin(waiter)
         elif rule.agree > 1 and not (self.sends.recent.hashes and self.sends.holders(network, plan, origin.address)):
-            self._agree(network, plan, origin, key=key, bound=bound).join(waiter)
+            self._agree(network, plan, origin, key=key, bound=bound).begin(waiter)
         else:
-            Fetch(self._fetching, network, plan, origin, key=key, bound=bound).begin(waiter)
+            Fetch(
+                flights=flights, key=key, bound=bound, shared=self._fetching, network=network, plan=plan, origin=origin
+            ).begin(waiter)
 
     async def outcome(self, network: Network, plan: Plan, origin: CallOrigin = PROXY) -> Outcome:
         """The outcome of `fetch`, awaited."""
@@ -146,7 +149,7 @@ class Engine:
         """Forward a call that changes state or blocks without a new block. Its answer waits until what was kept before
         is found no more, so that who reads afterwards reads what it wrote."""
         fork_epoch = network.view.fork_epoch
-        outcome = await Fetch(self._fetching, network, plan, origin).outcome()
+        outcome = await self._alone(network, plan, origin).outcome()
         if outcome.result is not None or outcome.kind is FailureKind.TIMEOUT:
             self._fetching.rewritten(network)
             await network.sight.turned(fork_epoch, REWRITTEN_WITHIN)
@@ -165,19 +168,25 @@ class Engine:
         """Fetch a call from as many nodes as must agree. Arguments as for a `Fetch`."""
         until = self._clock() + network.settings.deadline if ends is None else ends
         work = self._agreed.read(network, plan, origin, until)
-        return CarriedFlight(self.flights, key, work, bound=bound)
+        return CarriedFlight(flights=self.flights, key=key, work=work, bound=bound)
+
+    def _alone(self, network: Network, plan: Plan, origin: CallOrigin, ends: float = inf) -> Fetch:
+        """A fetch that no other caller may join; `ends` as for a `Fetch`."""
+        return Fetch(flights=self.flights, shared=self._fetching, network=network, plan=plan, origin=origin, ends=ends)
 
     async def _separately(
         self, network: Network, plan: Plan, origin: CallOrigin, ends: float, separation: Separation
     ) -> Outcome:
         """Fetch a call from nodes that fetches beside it do not ask."""
-        fetch = Fetch(self._fetching, network, plan, origin, bound=True, ends=ends)
-        fetch.separation = separation
+        fetch = self._alone(network, plan, origin, ends)
+        fetch.bound, fetch.separation = True, separation
         return await fetch.outcome()
 
     def _ask_one(self, network: Network, plan: Plan, chooser: OneNode, finish: Finish) -> None:
         """Take a call of the proxy's own to one node. Nobody waits for it."""
-        Fetch(self._fetching, network, plan, PROXY, bound=True, only=(chooser, finish)).begin()
+        fetch = self._alone(network, plan, PROXY)
+        fetch.only = chooser, finish
+        fetch.begin()
 
     def known(self, network: Network, plan: Plan) -> bytes | None:
         """The result that the proxy has of a call without waiting; None when it has none."""
@@ -209,27 +218,30 @@ class Engine:
     async def _part(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
         """Fetch a part of a call, which must end at `ends` (monotonic seconds). Nobody else may join."""
         if plan.rule.agree > 1:
-            return await awaited(self._agree(network, plan, origin, key=None, bound=True, ends=ends).join)
-        return await Fetch(self._fetching, network, plan, origin, bound=True, ends=ends).outcome()
+            return await self._agree(network, plan, origin, key=None, bound=True, ends=ends).outcome()
+        fetch = self._alone(network, plan, origin, ends)
+        fetch.bound = True
+        return await fetch.outcome()
 
     def _fetch_for_all(self, network: Network, plan: Plan, *, sole: bool = True) -> None:
         """Fetch a call that nobody waits for yet; with `sole`, one process fetches it for all that share Redis."""
         if plan.rule.agree > 1:
-            self._agree(network, plan, key=plan.flight_key)
+            self._agree(network, plan, key=plan.flight_key).begin()
             return
-        fetch = Fetch(self._fetching, network, plan, PROXY, key=plan.flight_key)
-        fetch.sole = sole
+        fetch = self._alone(network, plan, PROXY)
+        fetch.key, fetch.sole = plan.flight_key, sole
         fetch.begin()
 
     def _filter(self, network: Network, plan: Plan, origin: CallOrigin, waiter: Waiter) -> None:
         """Make a filter, or ask the node that made it: the id that the client has names that node."""
         asked = None if plan.rule.kind == "filter-new" else sticky.pinned(network, plan)
         if asked is None:  # or the params name no filter, so that a node says what is wrong
-            Fetch(self._fetching, network, plan, origin).begin(waiter)
+            self._alone(network, plan, origin).begin(waiter)
             return
         plan, chooser = asked
         if chooser is None:
             waiter.landed(sticky.not_found(network, plan))
             return
-        finish = partial(sticky.conclude, network, self._fetching)
-        Fetch(self._fetching, network, plan, origin, only=(chooser, finish)).begin(waiter)
+        fetch = self._alone(network, plan, origin)
+        fetch.only = chooser, partial(sticky.conclude, network, self._fetching)
+        fetch.begin(waiter)

@@ -15,11 +15,13 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import Any
+
+from msgspec import field
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.core.dispatch.dispatch_policy import without_pause
-from rpcaccel.core.dispatch.machine import ASK, END, Dispatch, NodeChooser
+from rpcaccel.core.dispatch.dispatch_policy import Settle, without_pause
+from rpcaccel.core.dispatch.machine import Dispatch, NextStep, NodeChooser
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
@@ -28,7 +30,7 @@ from rpcaccel.core.stats.counters import Step
 from rpcaccel.dataplane.engine import contradiction, head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.log_check import LogCheck
-from rpcaccel.dataplane.engine.single_flight import Flight, Waiter, awaited
+from rpcaccel.dataplane.engine.single_flight import Flight
 from rpcaccel.dataplane.engine.store_lookup import StoreLookup
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
@@ -42,13 +44,6 @@ LOOK_TIME = 0.1
 Finish = Callable[[Plan, Forwarded], Outcome]
 
 
-class Choosing(NodeChooser, Protocol):
-    """A chooser that also says whether it gave a node that is not eligible."""
-
-    @property
-    def forced(self) -> bool: ...
-
-
 class Asking(Enum):
     """What the nodes are asked for, and which of them."""
 
@@ -60,96 +55,72 @@ class Asking(Enum):
 _CALL, _LOWER, _LAST = Asking
 
 
-class Fetch(Flight):
+class Fetch(Flight, eq=False, kw_only=True):
     """One call under way. However it ends, nothing of it stays with a node, in a queue or on a timer."""
 
-    __slots__ = ("_asked", "_asking", "_attempts", "_began", "_busy_until", "_check", "_chooser", "_ends",
-                 "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
-                 "_lookup", "_machine", "_network", "_only", "_open", "_origin", "_plan", "_pool", "_shared",
-                 "_started", "_task", "_then", "_timed", "_told_until", "_waited", "_waited_for_block", "_watched",
-                 "separation", "sole")  # fmt: skip
-
-    def __init__(
-        self,
-        shared: FetchContext,
-        network: Network,
-        plan: Plan,
-        origin: CallOrigin,
-        *,
-        key: bytes | None = None,
-        bound: bool = False,
-        ends: float | None = None,
-        only: tuple[Choosing, Finish] | None = None,
-    ) -> None:
-        """The fetch of `plan` for a call of this origin; `begin` begins it.
-
-        Args:
-            key: the key of the flight; None: nobody may join it.
-            bound: the fetch ends when its caller leaves.
-            ends: when the fetch must be over (monotonic seconds), if it is a part of another call.
-            only: the chooser of the one node that may be asked, so that no other is waited for or followed, and the
-                function that makes the outcome from what that node said.
-        """
-        super().__init__(shared.flights, key, bound=bound)
-        self._shared = shared
-        self._network = network
-        self._pool = network.pool
-        self._chooser: Choosing
-        """Says which node is asked next."""
-        self._plan = plan
-        self._fork_epoch = network.sight.view.fork_epoch
-        """The fork epoch at which the call was planned that is taken to the nodes."""
-        self._origin = origin
-        self.separation: Separation | None = None
-        """Keeps the fetch from the nodes that fetches beside it ask; None: there are none."""
-        self.sole = False
-        """Do other processes fetch the same at the same time, so that one of them is to ask for all?"""
-        self._only = only
-        self._open = True
-        self._began = self._started = shared.clock()
-        self._ends = self._began + network.settings.deadline if ends is None else ends
-        self._followed_to: float = inf
-        """The head of the node that was followed last, below which another one may be followed."""
-        self._lookup: StoreLookup | None = None
-        self._lease: Lease | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._machine: Dispatch | None = None
-        self._check: LogCheck | None = None
-        self._attempts: list[Attempt] = []
-        """The attempts of this asking, those that are over among them."""
-        self._timed: tuple[tuple[Step, float], ...] = ()
-        """The tiers behind memory that were asked, and how long each took (seconds)."""
-        self._asking = _CALL
-        self._waited_for_block = self._watched = self._in_room = False
-        """Has the call waited for nodes at the head, may it be hedged, and is it in the queue for room?"""
-        self._then: Callable[[], None] | None = None
-        """What follows when the view changes or a node comes along; None: the call does not wait for that."""
-        self._told_until = inf
-        """Until when the answer waits for its block to be served (monotonic seconds); infinite before it waits."""
+    shared: FetchContext
+    network: Network
+    plan: Plan
+    """The call as it was planned last."""
+    origin: CallOrigin
+    ends: float = inf
+    """When the fetch must be over (monotonic seconds), if it is a part of another call."""
+    only: tuple[NodeChooser, Finish] | None = None
+    """The chooser of the one node that may be asked, so that no other is waited for or followed, and the function that
+    makes the outcome from what that node said."""
+    separation: Separation | None = None
+    """Keeps the fetch from the nodes that fetches beside it ask; None: there are none."""
+    sole: bool = False
+    """Do other processes fetch the same at the same time, so that one of them is to ask for all?"""
+    _fork_epoch: int = 0
+    """The fork epoch at which the call was planned that is taken to the nodes."""
+    _open: bool = True
+    _started: float = 0.0
+    """When the fetch began, or when the tiers behind memory had answered."""
+    _followed_to: float = inf
+    """The head of the node that was followed last, below which another one may be followed."""
+    _lookup: StoreLookup | None = None
+    _lease: Lease | None = None
+    _task: asyncio.Task[None] | None = None
+    _machine: Dispatch | None = None
+    _check: LogCheck | None = None
+    _attempts: list[Attempt] = field(default_factory=list)
+    """The attempts of this asking, those that are over among them."""
+    _timed: tuple[tuple[Step, float], ...] = ()
+    """The tiers behind memory that were asked, and how long each took (seconds)."""
+    _asking: Asking = _CALL
+    _without: Collection[str] = ()
+    """Ids of the nodes that are not asked."""
+    _found: Forwarded | None = None
+    """What the nodes said before the call waited for another node."""
+    _busy_until: float = 0.0
+    _waited_for_block: bool = False
+    """Has the call waited for nodes at the head?"""
+    _watched: bool = False
+    """May the call be hedged?"""
+    _in_room: bool = False
+    """Is the call in the queue for room?"""
+    _then: Callable[[], None] | None = None
+    """What follows when the view changes or a node comes along; None: the call does not wait for that."""
+    _told_until: float = inf
+    """Until when the answer waits for its block to be served (monotonic seconds); infinite before it waits."""
 
     def __repr__(self) -> str:
-        return f"<fetch of {self._plan.method} with {len(self._attempts)} attempts>"
+        return f"<fetch of {self.plan.method} with {len(self._attempts)} attempts>"
 
-    def begin(self, waiter: Waiter | None = None) -> None:
-        """Begin the fetch, for a caller that waits; None: nobody does. It may land before this returns."""
-        if waiter is not None:
-            waiter.flight, self._waiters[waiter] = self, None
-        try:
-            shared, plan = self._shared, self._plan
-            if (shared.shared and plan.shared_keys) or (shared.on_disk and plan.lasting_key is not None):
-                mode = "always" if self.sole else shared.single_flight
-                self._lookup = StoreLookup(
-                    shared, self._network, plan, self._looked, self._stumble, ends=self._ends, mode=mode
-                )
-                self._lookup.begin()
-            else:
-                self._ask_nodes(_CALL, plan)
-        except Exception as error:
-            self._stumble(error)
-
-    async def outcome(self) -> Outcome:
-        """Begin the fetch, and wait for its outcome."""
-        return await awaited(self.begin)
+    def start(self) -> None:
+        """Ask the tiers behind memory, if there are any that may have the answer, else the nodes."""
+        shared, network, plan = self.shared, self.network, self.plan
+        self._fork_epoch = network.sight.view.fork_epoch
+        self._started = shared.clock()
+        if self.ends == inf:
+            self.ends = self._started + network.settings.deadline
+        if (shared.shared and plan.shared_keys) or (shared.on_disk and plan.lasting_key is not None):
+            mode = "always" if self.sole else shared.single_flight
+            self._lookup = StoreLookup(shared, network, plan, self._looked, self.stumble, ends=self.ends, mode=mode)
+            self._lookup.begin()
+        else:
+            self._ask_nodes(_CALL, plan)
 
     def cancel(self) -> None:
         """Stop the fetch without an outcome."""
@@ -157,98 +128,89 @@ class Fetch(Flight):
 
     def _looked(self, entry: Entry | None, lease: Lease | None) -> None:
         """Take what the tiers behind memory have of the call; where they have nothing, ask the nodes."""
-        shared, lookup = self._shared, self._lookup
+        shared, lookup = self.shared, self._lookup
         assert lookup is not None
         self._lookup, self._lease = None, lease
         if entry is None:
             self._timed = lookup.timed
             self._started = shared.clock()
-            self._run(self._ask_nodes, _CALL, self._plan)
+            self._run(self._ask_nodes, _CALL, self.plan)
         else:
             for step, seconds in lookup.timed:
                 shared.tally.step(step, seconds)
             steps = tuple((step.value, seconds) for step, seconds in lookup.timed)
-            self._end(Outcome(source=lookup.source, result=entry.result, block=self._plan.head, steps=steps))
+            self._end(Outcome(source=lookup.source, result=entry.result, block=self.plan.head, steps=steps))
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
-    def _ask_nodes(self, asking: Asking, plan: Plan, without: Collection[str] = ()) -> None:
-        """Ask the nodes for `plan`, except those whose id is in `without`."""
-        network, pool, now = self._network, self._pool, self._shared.clock()
-        self._asking = asking
+    def _ask_nodes(self, asking: Asking, plan: Plan, without: Collection[str] = (), *, again: bool = False) -> None:
+        """Ask the nodes for `plan`, except those whose id is in `without`. `again`: the call waited for room."""
+        network, shared = self.network, self.shared
+        pool, now, sends = network.pool, shared.clock(), shared.sends
         if asking is _CALL:
             if network.sight.view.fork_epoch != self._fork_epoch:
                 # By the old plan, a node on a branch that was left might be asked. What was found false is of that.
                 plan, self._check = network.replan(plan), None
-            self._plan, self._fork_epoch = plan, network.sight.view.fork_epoch
+            self.plan, self._fork_epoch = plan, network.sight.view.fork_epoch
+        self._asking, self._without = asking, without
         if plan.rule.kind == "send":
             self._task = asyncio.get_running_loop().create_task(self._broadcast(plan))
             return
-        if self._only is not None:
-            self._chooser = self._only[0]
+        if self.only is not None:
+            chooser = self.only[0]
         else:
             nodes = [node for node in pool.nodes if node.id not in without] if without else pool.nodes
-            address, sends = self._origin.address, self._shared.sends
-            route_key, last = plan.route_key or address.encode(), asking is _LAST
+            address = self.origin.address
             preferred = sends.holders(network, plan, address) if sends.recent.hashes else ()
             if plan.terms is not None:
                 preferred = plan.terms.others(node.id for node in nodes)
-            self._chooser = Chooser(plan, nodes, pool.balancer, pool.rng, route_key, preferred, self.separation,
-                                    last=last)  # fmt: skip
-        self._busy_until = min(self._ends, now + pool.rooms[plan.rule.bulkhead].seconds)
-        self._waited = False
-        self._begin_attempts(plan)
-
-    def _begin_attempts(self, plan: Plan) -> None:
-        pool, now = self._pool, self._shared.clock()
-        self._asked = plan
-        hedging, settings = pool.hedging, pool.settings
-        if self._waited_for_block:
-            settings = without_pause(settings)
+            chooser = Chooser(plan, nodes, pool.balancer, pool.rng, plan.route_key or address.encode(), preferred,
+                              self.separation, last=asking is _LAST)  # fmt: skip
         self._attempts = []
         self._machine = machine = Dispatch(
             plan,
-            self._chooser,
+            chooser,
             pool.budget,
-            settings,
+            without_pause(pool.settings) if self._waited_for_block else pool.settings,
             pool.nodes,
-            ends=self._ends,
-            hedge_after=None if hedging is None or len(pool.nodes) < 2 else hedging.after,
-            known=self._network.sight.hashes.named_in,
+            ends=self.ends,
+            hedge_after=None if pool.hedging is None or len(pool.nodes) < 2 else pool.hedging.after,
+            known=network.sight.hashes.named_in,
         )
         done = machine.start(now)
-        if done == END and machine.end.failure is not None and machine.end.failure.kind is FailureKind.BUSY:
+        if isinstance(done, Settle) and done.failure is not None and done.failure.kind is FailureKind.BUSY:
             room = pool.rooms[plan.rule.bulkhead]
-            if room.wait(self, self._busy_until - now, again=self._waited):
-                self._waited = self._in_room = True
+            if not again:
+                self._busy_until = min(self.ends, now + room.seconds)
+            if room.wait(self, self._busy_until - now, again=again):
+                self._in_room = True
                 return
             room.refused += 1
-        if done == END:
-            self._nodes_said(machine)
-        else:
-            self._obey(done, machine)
+        self._obey(done, machine)
 
     def look_again(self) -> None:
         """Try again: a node may have room now."""
         self._in_room = False
-        self._run(self._begin_attempts, self._asked)
+        if self._machine is not None:
+            self._run(partial(self._ask_nodes, again=True), self._asking, self._machine.plan, self._without)
 
-    def _obey(self, done: int, machine: Dispatch) -> None:
-        """Do what the machine said after an event that was not the end."""
-        if done == ASK:
-            asked = machine.asked
-            self._attempts.append(
-                Attempt(self._asked, self._pool, asked, self._shared.clock(), self._replied, self._origin)
-            )
+    def _obey(self, done: NextStep, machine: Dispatch) -> None:
+        """Do what the machine said after an event."""
+        if isinstance(done, Settle):
+            self._nodes_said(done, machine)
+            return
+        pool, clock = self.network.pool, self.shared.clock
+        if done is not None:
+            self._attempts.append(Attempt(machine.plan, pool, done, clock(), self._replied, self.origin))
         if machine.hedged or machine.due != inf:
             self._watched = True
-            self._pool.hedged.add(self, machine.due - self._shared.clock())
+            pool.hedged.add(self, machine.due - clock())
         elif self._watched:
             self._unwatch()
 
     def _unwatch(self) -> None:
         self._watched = False
-        self._pool.hedged.drop(self)
+        self.network.pool.hedged.drop(self)
 
     def _replied(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
         """Take in how an attempt ended, which is booked on its node."""
@@ -256,19 +218,16 @@ class Fetch(Flight):
         if not self._open or machine is None:
             return
         try:
-            number, now = attempt.asked.number, self._shared.clock()
+            number, now = attempt.asked.number, self.shared.clock()
             if isinstance(reply, Failure):
                 done = machine.failed(number, reply, now)
             else:
                 done = machine.answered(number, reply, kind, now)
-            if done != END:
-                self._obey(done, machine)
-                return
-            if len(self._attempts) > 1:
+            if isinstance(done, Settle) and len(self._attempts) > 1:
                 self._cut("overtaken" if kind is None else "cancelled")
-            self._nodes_said(machine)
+            self._obey(done, machine)
         except Exception as error:
-            self._stumble(error)
+            self.stumble(error)
 
     @property
     def waits_for(self) -> str:
@@ -286,16 +245,14 @@ class Fetch(Flight):
         if (machine := self._machine) is not None and machine.hedged and len(self._under_way()) == 1:
             self._take_event(machine, machine.abandoned)
 
-    def _take_event(self, machine: Dispatch, event: Callable[[float], int]) -> None:
+    def _take_event(self, machine: Dispatch, event: Callable[[float], NextStep]) -> None:
         try:
-            done = event(self._shared.clock())
-            if done != END:
-                self._obey(done, machine)
-                return
-            self._cut("cancelled" if machine.end.failure is None else "hung")
-            self._nodes_said(machine)
+            done = event(self.shared.clock())
+            if isinstance(done, Settle):
+                self._cut("cancelled" if done.failure is None else "hung")
+            self._obey(done, machine)
         except Exception as error:
-            self._stumble(error)
+            self.stumble(error)
 
     def _cut(self, how: CutAs) -> None:
         for attempt in self._under_way():
@@ -306,7 +263,7 @@ class Fetch(Flight):
 
     async def _broadcast(self, plan: Plan) -> None:
         """Send a transaction to many nodes."""
-        shared, network, address = self._shared, self._network, self._origin.address
+        shared, network, address = self.shared, self.network, self.origin.address
         try:
             said = await shared.broadcasts.send(
                 plan,
@@ -314,97 +271,98 @@ class Fetch(Flight):
                 network.plan,
                 shared.tally.network(network.name),
                 lambda result, nodes: shared.sends.took(network, result, nodes, address),
-                deadline=self._ends,
-                origin=self._origin,
+                deadline=self.ends,
+                origin=self.origin,
             )
             self._task = None
             self._judge(plan, said)
         except Exception as error:
-            self._stumble(error)
+            self.stumble(error)
 
     # -- what the nodes said --------------------------------------------------------------------------------------
 
-    def _nodes_said(self, machine: Dispatch) -> None:
+    def _nodes_said(self, end: Settle, machine: Dispatch) -> None:
+        """Decide what follows from the end of the attempts."""
         if self._watched:
             self._unwatch()
-        end, plan, forced = machine.end, self._asked, self._chooser.forced
+        plan, forced = machine.plan, machine.chooser.forced
         if end.failure is None and end.answer is not None and (machine.steps or machine.doubted is not None):
-            contradiction.learn(self._network, plan, machine, self._shared.own.opinions.decide, self._shared.clock())
+            contradiction.learn(self.network, end, machine, self.shared.own.opinions.decide, self.shared.clock())
         if forced:
-            self._shared.tally.network(self._network.name).forced += 1
+            self.shared.tally.network(self.network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
         self._machine = None
         if said.failure is not None and self._check is not None and self._check.false:
             self._accept(plan, self._check.false.pop(0), checked=True)
-        elif self._only is not None:
-            self._end(self._only[1](plan, said))
+        elif self.only is not None:
+            self._end(self.only[1](plan, said))
         elif self._asking is _LOWER:
             self._followed(plan, said)
         elif said.failure is None:
-            if self._network.sight.absence.methods:
-                head_loss.reached(self._network, plan, said.node_id)
+            if self.network.sight.absence.methods:
+                head_loss.reached(self.network, plan, said.node_id)
             self._accept(plan, said)
         else:
             self._judge(plan, said)
 
     def _judge(self, plan: Plan, said: Forwarded) -> None:
         """Decide after a failure: conclude, wait for another node, follow the best node left, or ask the last ones."""
-        network, now = self._network, self._shared.clock()
+        network, now = self.network, self.shared.clock()
         if self._asking is _LAST or not head_loss.waits(network, plan, said, now):
             self._accept(plan, said)
             return
         lower = head_loss.lower(network, plan, now)
         self._found, self._waited_for_block = said, True
-        patient_until = min(self._ends, self._started + head_loss.patience(network, said.failure))
+        patient_until = min(self.ends, self._started + head_loss.patience(network, said.failure))
         until = head_loss.wait_until(network, plan, said, lower, now, patient_until)
         if now < until:
-            self._await_view(until - now, self._go_on)
+            self._await_view(until - now, partial(self._go_on, said))
         elif lower is not None:
             if self._may_go_on(plan, said):
                 self._ask_nodes(_LOWER, lower, said.tried)
         elif said.tried:
-            self._conclude(plan, said)
+            self._accept(plan, said)
         else:
             self._ask_nodes(_LAST, plan)
 
     def _await_view(self, seconds: float, then: Callable[[], None]) -> None:
         """Call `then` when the view changes or a node comes along, or after `seconds`."""
         self._then = then
-        self._network.sight.wait(seconds, self._changed)
+        self.network.sight.wait(seconds, self._changed)
 
     def _changed(self) -> None:
         then, self._then = self._then, None
         if then is not None:
             self._run(then)
 
-    def _go_on(self) -> None:
-        network, plan = self._network, self._plan
-        if self._may_go_on(plan, self._found):
-            self._ask_nodes(_CALL, head_loss.after_a_wait(network, plan, self._shared.clock()))
+    def _go_on(self, said: Forwarded) -> None:
+        network, plan = self.network, self.plan
+        if self._may_go_on(plan, said):
+            self._ask_nodes(_CALL, head_loss.after_a_wait(network, plan, self.shared.clock()))
 
     def _may_go_on(self, plan: Plan, said: Forwarded) -> bool:
         """Pay for asking nodes again; False, with the call concluded, when that may not be."""
-        now = self._shared.clock()
-        if now < self._ends and head_loss.paid(self._network, plan, said, now):
+        now = self.shared.clock()
+        if now < self.ends and head_loss.paid(self.network, plan, said, now):
             return True
-        self._conclude(plan, said)
+        self._accept(plan, said)
         return False
 
     def _followed(self, lower: Plan, said: Forwarded) -> None:
         """Take the answer of the best node left, which was asked for the call at its own head."""
-        plan = self._plan
+        plan = self.plan
         if head_loss.lacks(said) and lower.head < self._followed_to:
             self._followed_to, self._asking = lower.head, _CALL
             self._judge(plan, said)  # another node further behind may have it
         elif said.answer is None:
-            self._conclude(plan, self._found)
+            self._accept(plan, self._found or said)
         else:
             self._accept(lower, said)
 
     def _accept(self, plan: Plan, said: Forwarded, *, checked: bool = False) -> None:
         """Conclude with what the nodes said; ask again when it may be an answer of an abandoned branch, also where the
         branch was left while the answer waited for something. `checked`: logs were."""
-        network = self._network
+        shared, network = self.shared, self.network
         if (
             said.answer is not None
             and plan.rule.kind == "read"
@@ -416,24 +374,16 @@ class Fetch(Flight):
             if self._check is None:
                 accept = partial(self._run, partial(self._accept, checked=True))
                 again = partial(self._run, self._ask_nodes, _CALL)
-                self._check = LogCheck(self._shared, network, self._origin, accept, again, ends=self._ends)
+                self._check = LogCheck(shared, network, self.origin, accept, again, ends=self.ends)
             self._check.take(plan, said)
-        else:
-            self._conclude(plan, said)
-
-    def _conclude(self, plan: Plan, said: Forwarded) -> None:
-        shared, network = self._shared, self._network
-        if plan.rule.head_at and shared.hint(network, plan, said) and self._waits_for_its_block(plan, said):
-            return
-        timed = (*self._timed, (_FORWARD, shared.clock() - self._started))
-        outcome = shared.conclude(network, plan, said, timed)
-        self._close("cancelled")
-        self.land(outcome)
-        if said.answer is not None and self.separation is None:  # fetches beside one another are compared anyhow
-            sampling = network.sampling
-            sampling.credit += sampling.settings.share
-            if sampling.credit >= 1.0 and said.failure is None:
-                shared.own.opinions.consider(network, plan, said)
+        elif not (plan.rule.head_at and shared.hint(network, plan, said) and self._waits_for_its_block(plan, said)):
+            timed = (*self._timed, (_FORWARD, shared.clock() - self._started))
+            self._end(shared.conclude(network, plan, said, timed))
+            if said.answer is not None and self.separation is None:  # fetches beside one another are compared anyhow
+                sampling = network.sampling
+                sampling.credit += sampling.settings.share
+                if sampling.credit >= 1.0 and said.failure is None:
+                    shared.own.opinions.consider(network, plan, said)
 
     def _waits_for_its_block(self, plan: Plan, said: Forwarded) -> bool:
         """Let a receipt of a block above the served head wait until its block is served: a client that has it expects
@@ -441,10 +391,10 @@ class Fetch(Flight):
         That takes about two calls' time. A chain may give receipts before there is a block: the wait is no longer."""
         if plan.rule.names_transaction is None:
             return False
-        now = self._shared.clock()
+        now = self.shared.clock()
         if self._told_until == inf:
-            pause = self._pool.settings.behind_pause or LOOK_TIME
-            self._told_until = min(self._ends, now + min(pause, LOOK_TIME + 2 * (now - self._started)))
+            pause = self.network.pool.settings.behind_pause or LOOK_TIME
+            self._told_until = min(self.ends, now + min(pause, LOOK_TIME + 2 * (now - self._started)))
         if now >= self._told_until:
             return False
         self._await_view(self._told_until - now, partial(self._accept, plan, said, checked=True))
@@ -459,13 +409,13 @@ class Fetch(Flight):
         try:
             event(*about)
         except Exception as error:
-            self._stumble(error)
+            self.stumble(error)
 
     def _end(self, outcome: Outcome) -> None:
         self._close("cancelled")
         self.land(outcome)
 
-    def _stumble(self, error: Exception) -> None:
+    def stumble(self, error: Exception) -> None:
         if self._open:
             self._close("cancelled")
             self.land(error)
@@ -479,10 +429,10 @@ class Fetch(Flight):
             self._cut(how)
         if self._watched:
             self._unwatch()
-        if self._in_room:
-            self._pool.rooms[self._asked.rule.bulkhead].leave(self)
+        if self._in_room and self._machine is not None:
+            self.network.pool.rooms[self._machine.plan.rule.bulkhead].leave(self)
         if self._then is not None:
-            self._network.sight.leave(self._changed)
+            self.network.sight.leave(self._changed)
         if self._lookup is not None:
             self._lookup.cancel()
         if self._check is not None:
@@ -490,6 +440,6 @@ class Fetch(Flight):
         if self._task is not None:
             self._task.cancel()
         if self._lease is not None:
-            self._shared.leasing.release(self._lease)
+            self.shared.leasing.release(self._lease)
         # What knows this call: no ring of objects is to be left.
-        self._machine = self._only = self._lookup = self._check = self._then = None
+        self._machine = self.only = self._lookup = self._check = self._then = None

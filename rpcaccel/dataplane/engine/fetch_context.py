@@ -7,6 +7,7 @@ callers get.
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Protocol
@@ -24,6 +25,7 @@ from rpcaccel.core.plan import filter_id
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.histogram import BOUNDS
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.dataplane.engine.leases import Leasing
@@ -129,7 +131,9 @@ class FetchContext:
         """
         steps: tuple[tuple[str, float], ...] = ()
         for step, seconds in timed:
-            self.tally.steps[step].observe(seconds)
+            histogram = self.tally.steps[step]
+            histogram.counts[bisect_left(BOUNDS, seconds)] += 1  # as Histogram.observe has it, without a further call
+            histogram.seconds += seconds
             steps += ((str.__str__(step), seconds),)  # words that format quickly
         answer = forwarded.answer
         if answer is None:

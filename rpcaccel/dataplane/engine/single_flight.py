@@ -7,7 +7,6 @@ Only a flight that is bound to its caller ends when that caller leaves.
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from itertools import islice
 from time import monotonic
@@ -71,51 +70,67 @@ async def awaited(begin: Callable[[Waiter], None]) -> Outcome:
     return outcome
 
 
-class Flight(ABC):
-    """One flight and who waits for it. What carries the flight calls `land` once."""
+class Flight(Struct, eq=False, kw_only=True):
+    """One flight and who waits for it. `begin` begins it, and what carries it calls `land` once."""
 
-    __slots__ = ("_bound", "_flights", "_waiters", "key")
+    flights: Flights
+    key: bytes | None = None
+    """Other callers may join by it; None: nobody may."""
+    bound: bool = False
+    """Does the flight end when nobody waits for it any more?"""
+    waiters: dict[Waiter, float | None] = {}
+    """The callers that wait, and since when those do that joined the flight of another (None: it is their own)."""
 
-    def __init__(self, flights: Flights, key: bytes | None, *, bound: bool = False) -> None:
-        """A flight that other callers may join by `key`; None: nobody may.
-
-        Args:
-            bound: the flight ends when nobody waits for it any more.
-        """
-        self._flights = flights
-        self.key = key
-        self._bound = bound
-        self._waiters: dict[Waiter, float | None] = {}
-        """The callers that wait, and since when those do that joined the flight of another (None: it is their own)."""
+    def begin(self, waiter: Waiter | None = None) -> None:
+        """Begin the flight, for a caller that waits; None: nobody does. It may land before this returns."""
+        flights, key = self.flights, self.key
         flights.started += 1
         if key is None:
             flights.alone.add(self)
         else:
             flights.running[key] = self
+        if waiter is not None:
+            waiter.flight, self.waiters[waiter] = self, None
+        try:
+            self.start()
+        except Exception as error:
+            self.stumble(error)
+
+    async def outcome(self) -> Outcome:
+        """Begin the flight, and wait for its outcome."""
+        return await awaited(self.begin)
+
+    def start(self) -> None:
+        """Begin the work of the flight."""
+        raise NotImplementedError  # a Struct cannot be abstract: its metaclass is another one
+
+    def stumble(self, error: Exception) -> None:
+        """End the flight because of a bug."""
+        self.land(error)
 
     def join(self, waiter: Waiter, since: float | None = None) -> None:
         """Let a caller wait for the outcome; `since`: when it joined the flight of another caller."""
         waiter.flight = self
-        self._waiters[waiter] = since
+        self.waiters[waiter] = since
 
     def leave(self, waiter: Waiter) -> None:
         """Note that one caller gave up its wait; a bound flight without callers ends."""
         waiter.flight = None
         if waiter.timer is not None:
             waiter.timer.cancel()
-        self._waiters.pop(waiter, None)
-        if self._bound and not self._waiters:
+        self.waiters.pop(waiter, None)
+        if self.bound and not self.waiters:
             self.abort()
 
     def land(self, outcome: Outcome | BaseException) -> None:
         """End the flight: every caller that waits gets the outcome or the error. A flight ends once. The callers are
         told in turns of the loop, since thousands may wait for one answer. An error that nobody is told is reported."""
-        flights, key = self._flights, self.key
+        flights, key = self.flights, self.key
         if key is None:
             flights.alone.discard(self)
         elif flights.running.get(key) is self:  # else it landed before, and another one is under way
             del flights.running[key]
-        waiters, self._waiters = self._waiters, {}
+        waiters, self.waiters = self.waiters, {}
         if isinstance(outcome, Exception) and not waiters:
             _report(f"a call that nobody waits for: {self!r}", outcome)
         most = len(waiters)
@@ -134,13 +149,13 @@ class Flight(ABC):
             except Exception as bug:  # one who stumbles over the answer does not keep it from the others
                 _report("telling an answer", bug)
             if number < most and monotonic() >= turn_ends:
-                self._waiters = dict(islice(waiters.items(), number, None))
+                self.waiters = dict(islice(waiters.items(), number, None))
                 asyncio.get_running_loop().call_soon(self.land, outcome)
                 return
 
-    @abstractmethod
     def cancel(self) -> None:
         """Stop the work of the flight. Callers that wait are not told: see `abort`."""
+        raise NotImplementedError
 
     def abort(self) -> None:
         """Stop the work of the flight; every caller that waits gets CancelledError."""
@@ -148,22 +163,25 @@ class Flight(ABC):
         self.land(asyncio.CancelledError())
 
 
-class CarriedFlight(Flight):
+class CarriedFlight(Flight, eq=False, kw_only=True):
     """A flight that a coroutine carries, because it is put together from several others."""
 
-    __slots__ = ("task",)
+    work: Coroutine[Any, Any, Outcome]
+    task: asyncio.Task[None] | None = None
+    """None before the flight begins."""
 
-    def __init__(self, flights: Flights, key: bytes | None, work: Coroutine[Any, Any, Outcome], *, bound: bool = False):
-        super().__init__(flights, key, bound=bound)
-        self.task = asyncio.get_running_loop().create_task(self._carry(work))
+    def start(self) -> None:
+        """Begin the coroutine."""
+        self.task = asyncio.get_running_loop().create_task(self._carry())
 
     def cancel(self) -> None:
         """Cancel the coroutine."""
-        self.task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
-    async def _carry(self, work: Coroutine[Any, Any, Outcome]) -> None:
+    async def _carry(self) -> None:
         try:
-            outcome = await work
+            outcome = await self.work
         except Exception as error:
             self.land(error)
         else:
@@ -196,9 +214,8 @@ class Flights:
         """The outcome of the flight of `key`. If none is under way, one begins that carries `begin()`."""
         flight = self.running.get(key)
         if flight is None:
-            flight = CarriedFlight(self, key, begin())
-        else:
-            self.joined += 1
+            return await CarriedFlight(flights=self, key=key, work=begin()).outcome()
+        self.joined += 1
         return await awaited(flight.join)
 
     def detach(self, chosen: Callable[[bytes], bool]) -> None:
@@ -221,7 +238,7 @@ class Flights:
         flights = [*self.running.values(), *self.alone]
         for flight in flights:
             flight.abort()
-        tasks = [flight.task for flight in flights if isinstance(flight, CarriedFlight)]
+        tasks = [flight.task for flight in flights if isinstance(flight, CarriedFlight) and flight.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from rpcaccel import balancers
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.dispatch.dispatch_policy import Hedging
-from rpcaccel.core.dispatch.machine import Asked
+from rpcaccel.core.dispatch.machine import Asked, NodeChooser
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
@@ -21,7 +21,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
-from rpcaccel.dataplane.engine.fetch import Choosing, Fetch
+from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Sight
 from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
@@ -125,7 +125,7 @@ async def forward(
     *,
     deadline: float,
     route_key: bytes = b"",
-    chooser: Choosing | None = None,
+    chooser: NodeChooser | None = None,
     origin: CallOrigin = PROXY,
 ) -> Forwarded:
     """How the nodes of a pool answer a call; a caller that is cancelled takes it back."""
@@ -146,7 +146,16 @@ async def forward(
         said.append(forwarded)
         return Outcome(source=AnswerSource.NODE, result=b"")
 
-    fetch = Fetch(means, network, plan, origin, bound=True, ends=deadline, only=(chooser, finish))  # type: ignore[arg-type]
+    fetch = Fetch(
+        flights=means.flights,
+        bound=True,
+        shared=means,
+        network=network,  # type: ignore[arg-type]
+        plan=plan,
+        origin=origin,
+        ends=deadline,
+        only=(chooser, finish),
+    )
     await fetch.outcome()
     (forwarded,) = said
     return forwarded

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings
-from rpcaccel.core.dispatch.machine import ASK, END, Asked, CallState, Dispatch
+from rpcaccel.core.dispatch.machine import Asked, CallState, Dispatch, NextStep
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.eligibility import eligible
 from rpcaccel.core.nodes.node import Node
@@ -57,6 +57,8 @@ class Balanced:
     def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
         return self.next(avoid, now)
 
+    forced = False
+
     def behind(self, now: float) -> bool:
         return False
 
@@ -97,15 +99,14 @@ class Flood:
                 done = machine.failed(start.number, failure, now)
             self._obey(machine, plan, wrong, done, now)
 
-    def _obey(self, machine: Dispatch, plan: Plan, wrong: Failure | None, done: int, now: float) -> None:
-        if done == ASK:
-            asked = machine.asked
+    def _obey(self, machine: Dispatch, plan: Plan, wrong: Failure | None, done: NextStep, now: float) -> None:
+        if isinstance(done, Asked):
             self.sends += 1
-            ends = now + (HANGS if self._bad(asked.node, now) and self.how == "frozen" else 0.002)
-            heapq.heappush(self._due, (ends, next(self._numbers), machine, plan, asked, wrong))
-        elif done == END:
+            ends = now + (HANGS if self._bad(done.node, now) and self.how == "frozen" else 0.002)
+            heapq.heappush(self._due, (ends, next(self._numbers), machine, plan, done, wrong))
+        elif done is not None:
             assert machine.state is CallState.SETTLED
-            self.failed_reads += wrong is None and machine.end.failure is not None
+            self.failed_reads += wrong is None and done.failure is not None
 
     def _bad(self, node: Node, now: float) -> bool:
         ends = COMES_BACK if self.how == "restarting" else float("inf")

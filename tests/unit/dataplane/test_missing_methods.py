@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rpcaccel import balancers
 from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Settle
-from rpcaccel.core.dispatch.machine import ASK, END, Asked, Dispatch
+from rpcaccel.core.dispatch.machine import Asked, Dispatch, NextStep
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import LACKS_FOR, Node
 from rpcaccel.core.plan.plan import Plan
@@ -70,12 +70,12 @@ class Fleet:
     def under_way(self) -> bool:
         return bool(self._under_way)
 
-    def _obey(self, run: Dispatch, plan: Plan, done: int) -> None:
-        if done == ASK:
+    def _obey(self, run: Dispatch, plan: Plan, done: NextStep) -> None:
+        if isinstance(done, Asked):
             self.sends += 1
-            self._under_way.append((run, plan, run.asked))
-        elif done == END:
-            self.ends.append(run.end)
+            self._under_way.append((run, plan, done))
+        elif done is not None:
+            self.ends.append(done)
 
 
 @settings(max_examples=examples(300), deadline=None)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Settle
-from rpcaccel.core.dispatch.machine import ASK, END, LEGAL, Asked, CallState, Dispatch, HedgeAfter, IllegalEvent
+from rpcaccel.core.dispatch.machine import LEGAL, Asked, CallState, Dispatch, HedgeAfter, IllegalEvent, NextStep
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
@@ -24,6 +24,8 @@ ERROR = Answer(error=b'{"code":-32000,"message":"said the node"}', retry_after=3
 
 class InOrder:
     """Gives nodes in their order."""
+
+    forced = False
 
     def __init__(self, count: int, timeout: float = 10.0) -> None:
         self.nodes = [Node("abcdef"[number], timeout=timeout) for number in range(count)]
@@ -50,6 +52,7 @@ def plan(*, repeat: bool = True, hedge: bool = False) -> Plan:
 class Words(list[str]):
     """What a machine said after an event."""
 
+    asked: Asked | None = None
     end: Settle | None = None
 
 
@@ -79,17 +82,18 @@ class Run:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.machine, name)
 
-    def _said(self, done: int, now: float, over: int | None = None) -> Words:
+    def _said(self, done: NextStep, now: float, over: int | None = None) -> Words:
         machine, words = self.machine, Words()
         if over is not None:
             self._running.remove(over)
-        if done == ASK:
-            words.append(f"{'hedge' if machine.asked.hedge else 'ask'} {machine.asked.node.id}")
-            self._running.append(machine.asked.number)
-        if done == END:
+        if isinstance(done, Asked):
+            words.append(f"{'hedge' if done.hedge else 'ask'} {done.node.id}")
+            words.asked = done
+            self._running.append(done.number)
+        if isinstance(done, Settle):
             words.extend(f"stop {attempt}" for attempt in self._running)
-            words.append(f"end {machine.end.failure.kind.value if machine.end.failure else 'well'}")
-            words.end = machine.end
+            words.append(f"end {done.failure.kind.value if done.failure else 'well'}")
+            words.end = done
         elif machine.due not in (inf, self._due):
             words.append(f"wait {machine.due - now:g}")
         self._due = machine.due
@@ -321,10 +325,9 @@ def test_after_a_pause_with_nobody_left_the_best_is_given() -> None:
 
 def test_an_attempt_gets_what_the_node_allows_and_never_more_than_is_left() -> None:
     run = machine(ends=12.0)
-    run.start(0.0)
-    assert run.asked.timeout == 10.0
-    run.failed(1, fail(FailureKind.TIMEOUT), 10.0)
-    assert run.asked.timeout == 2.0
+    first = run.start(0.0).asked
+    second = run.failed(1, fail(FailureKind.TIMEOUT), 10.0).asked
+    assert [asked and asked.timeout for asked in (first, second)] == [10.0, 2.0]
     assert run.failed(2, fail(FailureKind.TIMEOUT), 12.0) == ["end timeout"]
 
 
@@ -481,20 +484,20 @@ def test_no_order_of_events_breaks_the_rules(
     running: dict[int, Asked] = {}
     ended: dict[int, float] = {}
 
-    def obey(done: int, *, free: bool = False) -> None:
+    def obey(done: NextStep, *, free: bool = False) -> None:
         nonlocal paid
-        if done == ASK:
-            asked = run.asked
+        if isinstance(done, Asked):
+            asked = done
             assert now + asked.timeout <= 9.0 + 1e-9, "the deadline is met"
             assert not (left_before and not repeat), "nothing is sent again that may not be"
             assert asked.node.id not in {other.node.id for other in running.values()}
             running[asked.number] = asked
             ended[asked.number] = now + asked.timeout
             paid += asked.number > 1 and not free
-        elif done == END:
+        elif done is not None:
             running.clear()
             assert run.state is CallState.SETTLED
-            assert run.end.answer is not None or run.end.failure is not None
+            assert done.answer is not None or done.failure is not None
         assert paid <= floor, "the budget is never exceeded"
 
     obey(run.start(now))

@@ -107,7 +107,7 @@ async def test_closing_ends_what_is_under_way() -> None:
 @pytest.mark.parametrize("bound", [False, True])
 async def test_a_flight_of_its_own_ends_with_its_caller_only_if_it_is_bound(bound: bool) -> None:
     flights, slow, waiter = Flights(), Slow(), NotingWaiter()
-    CarriedFlight(flights, None, slow(), bound=bound).join(waiter)
+    CarriedFlight(flights=flights, work=slow(), bound=bound).begin(waiter)
     await settle()
     assert len(flights) == 0
     waiter.leave()
@@ -121,25 +121,34 @@ async def test_a_flight_of_its_own_ends_with_its_caller_only_if_it_is_bound(boun
 
 async def test_a_flight_of_its_own_ends_with_the_worker() -> None:
     flights, slow, waiter = Flights(), Slow(), NotingWaiter()
-    CarriedFlight(flights, None, slow()).join(waiter)
+    CarriedFlight(flights=flights, work=slow()).begin(waiter)
     await settle()
     await flights.close()
     assert slow.ended.is_set()
     assert [type(told) for told in waiter.told] == [asyncio.CancelledError]
 
 
-class Driven(Flight):
+class Driven(Flight, eq=False, kw_only=True):
     """A flight that a test lands."""
 
-    cancelled = False
+    cancelled: bool = False
+
+    def start(self) -> None:
+        """Nothing: the test lands it."""
 
     def cancel(self) -> None:
         self.cancelled = True
 
 
+def driven(flights: Flights) -> Driven:
+    flight = Driven(flights=flights, key=b"k")
+    flight.begin()
+    return flight
+
+
 async def test_it_lands_for_all_who_wait_and_for_whoever_looks_on() -> None:
     flights, waiters = Flights(), [NotingWaiter(), NotingWaiter()]
-    flight = Driven(flights, b"k")
+    flight = driven(flights)
     for waiter in waiters:
         flight.join(waiter)
     assert flights.running[b"k"] is flight
@@ -152,19 +161,19 @@ async def test_it_lands_for_all_who_wait_and_for_whoever_looks_on() -> None:
 
 async def test_who_joined_is_told_so_and_the_first_is_not() -> None:
     flights = Flights(lambda outcome, since: replace(outcome, block=int(since)))
-    flight, first, joining = Driven(flights, b"k"), NotingWaiter(), NotingWaiter()
+    flight, first, joining = driven(flights), NotingWaiter(), NotingWaiter()
     flight.join(first)
     flight.join(joining, 7.0)
     flight.land(ANSWER)
     assert (first.told, joining.told) == ([ANSWER], [replace(ANSWER, block=7)])
-    failing, late = Driven(flights, b"k"), NotingWaiter()
+    failing, late = driven(flights), NotingWaiter()
     failing.join(late, 7.0)
     failing.land(bug := KeyError("a bug"))
     assert late.told == [bug]
 
 
 async def test_who_leaves_is_told_nothing_not_even_while_others_are_told() -> None:
-    flight, waiters = Driven(Flights(), b"k"), [NotingWaiter() for _ in range(3)]
+    flight, waiters = driven(Flights()), [NotingWaiter() for _ in range(3)]
 
     class Leaving(NotingWaiter):
         def landed(self, outcome: Outcome | BaseException) -> None:
@@ -181,7 +190,7 @@ async def test_who_leaves_is_told_nothing_not_even_while_others_are_told() -> No
 
 async def test_a_wait_within_a_time_ends_with_something_else() -> None:
     late = replace(ANSWER, result=b"late")
-    flight, hurried, patient, left = (Driven(Flights(), b"k"), *(NotingWaiter() for _ in range(3)))
+    flight, hurried, patient, left = (driven(Flights()), *(NotingWaiter() for _ in range(3)))
     for waiter, seconds in ((hurried, 0.001), (patient, 60.0), (left, 0.001)):
         flight.join(waiter)
         waiter.within(seconds, late)
@@ -209,7 +218,7 @@ async def test_one_who_stumbles_over_the_answer_keeps_it_from_nobody() -> None:
         def landed(self, outcome: Outcome | BaseException) -> None:
             raise KeyError("a bug")
 
-    flight, other = Driven(Flights(), b"k"), NotingWaiter()
+    flight, other = driven(Flights()), NotingWaiter()
     flight.join(Stumbling())
     flight.join(other)
     flight.land(ANSWER)
@@ -220,9 +229,9 @@ async def test_one_who_stumbles_over_the_answer_keeps_it_from_nobody() -> None:
 async def test_an_error_that_nobody_waits_for_is_reported() -> None:
     unseen: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context["exception"]))
-    Driven(Flights(), b"k").land(bug := KeyError("a bug"))
-    Driven(Flights(), b"k").land(asyncio.CancelledError())
-    waited_for, waiter = Driven(Flights(), b"k"), NotingWaiter()
+    driven(Flights()).land(bug := KeyError("a bug"))
+    driven(Flights()).land(asyncio.CancelledError())
+    waited_for, waiter = driven(Flights()), NotingWaiter()
     waited_for.join(waiter)
     waited_for.land(told := KeyError("another bug"))
     assert (unseen, waiter.told) == ([bug], [told])
@@ -230,7 +239,7 @@ async def test_an_error_that_nobody_waits_for_is_reported() -> None:
 
 async def test_closing_ends_a_flight_and_tells_all_who_wait() -> None:
     flights, waiter = Flights(), NotingWaiter()
-    flight = Driven(flights, b"k")
+    flight = driven(flights)
     flight.join(waiter)
     await flights.close()
     assert flight.cancelled
