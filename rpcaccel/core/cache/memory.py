@@ -49,12 +49,12 @@ class MemoryTier:
         "_eviction",
         "_evictions",
         "_expired",
-        "_hits",
         "_misses",
         "_purged",
         "_puts",
         "_rejected",
         "_slots",
+        "hits",
         "max_bytes",
         "max_entry",
     )
@@ -65,7 +65,9 @@ class MemoryTier:
         self._slots: dict[bytes, CacheSlot] = {}
         self._eviction = S3Fifo()
         self._bytes = 0
-        self._hits = self._misses = self._expired = self._puts = 0
+        self._misses = self._expired = self._puts = 0
+        self.hits = 0
+        """Hits since the start. Who uses a slot that `find` gave counts it here, and in `CacheSlot.uses`."""
         self._evictions = self._rejected = self._purged = 0
 
     def __repr__(self) -> str:
@@ -97,7 +99,7 @@ class MemoryTier:
             if slot is None or slot.entry is None:
                 continue
             if slot.entry.expires > now:
-                self._hits += 1
+                self.hits += 1
                 if slot.uses < USES_CAP:
                     slot.uses += 1
                 return slot.key, slot.entry
@@ -108,15 +110,9 @@ class MemoryTier:
         return None
 
     def find(self, key: bytes, now: float) -> CacheSlot | None:
-        """The slot of an entry that has not expired. Counts nothing: call `hit` when the entry is used."""
+        """The slot of an entry that has not expired. Counts nothing: who uses the entry counts that."""
         slot = self._slots.get(key)
         return slot if slot is not None and slot.entry is not None and slot.entry.expires > now else None
-
-    def hit(self, slot: CacheSlot) -> None:
-        """Count a hit on this slot."""
-        self._hits += 1
-        if slot.uses < USES_CAP:
-            slot.uses += 1
 
     def squeeze(self, slot: CacheSlot, rest: bytes, now: float) -> bytes:
         """The gzip form of `rest`, the part of a reply from this slot's result on (core.wire.gzip_reply).
@@ -214,7 +210,7 @@ class MemoryTier:
             entries=len(self._slots),
             bytes=self.size,
             max_bytes=self.max_bytes,
-            hits=self._hits,
+            hits=self.hits,
             misses=self._misses,
             expired=self._expired,
             puts=self._puts,

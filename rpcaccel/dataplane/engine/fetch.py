@@ -223,9 +223,12 @@ class Fetch(Flight, eq=False, kw_only=True):
                 done = machine.failed(number, reply, now)
             else:
                 done = machine.answered(number, reply, kind, now)
-            if isinstance(done, Settle) and len(self._attempts) > 1:
+            if not isinstance(done, Settle):
+                self._obey(done, machine)
+                return
+            if len(self._attempts) > 1:
                 self._cut("overtaken" if kind is None else "cancelled")
-            self._obey(done, machine)
+            self._nodes_said(done, machine)
         except Exception as error:
             self.stumble(error)
 
@@ -378,7 +381,9 @@ class Fetch(Flight, eq=False, kw_only=True):
             self._check.take(plan, said)
         elif not (plan.rule.head_at and shared.hint(network, plan, said) and self._waits_for_its_block(plan, said)):
             timed = (*self._timed, (_FORWARD, shared.clock() - self._started))
-            self._end(shared.conclude(network, plan, said, timed))
+            outcome = shared.conclude(network, plan, said, timed)
+            self._close("cancelled")
+            self.land(outcome)
             if said.answer is not None and self.separation is None:  # fetches beside one another are compared anyhow
                 sampling = network.sampling
                 sampling.credit += sampling.settings.share

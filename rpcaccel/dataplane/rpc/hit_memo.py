@@ -11,7 +11,7 @@ from bisect import bisect_left
 
 from msgspec import Struct
 
-from rpcaccel.core.cache.eviction import CacheSlot
+from rpcaccel.core.cache.eviction import USES_CAP, CacheSlot
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
@@ -56,7 +56,9 @@ class Known(Struct, frozen=True, gc=False):
     def count(self, memory: MemoryTier, slot: CacheSlot | None, size: int, seconds: float) -> None:
         """Count a hit of `size` bytes of result, given after `seconds`, as the ordinary way would have counted it."""
         if slot is not None:
-            memory.hit(slot)
+            memory.hits += 1
+            if slot.uses < USES_CAP:
+                slot.uses += 1
         self.uses.count += 1
         self.cell.size += size
         self.latency.counts[bisect_left(BOUNDS, seconds)] += 1  # as Cell.done has it, without a further call

@@ -19,16 +19,16 @@ from tests.support.dataplane.raw_socket import RawSocket, frame
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import Proxy, proxying
 
-MOST_OF_A_MISS = 82
+MOST_OF_A_MISS = 75
 """Function calls of a lone read that no tier has; wanted: 45."""
-MOST_FILES = 36
+MOST_FILES = 35
 """Files that these calls are in; wanted: 15."""
-MOST_CHANGES = 68
+MOST_CHANGES = 64
 """Calls whose file is another one than that of the call before; wanted: 35."""
 MOST_OBJECTS = 5
 """Objects of ours that the garbage collector looks through for each call that waits for a node."""
-MOST_OF_A_HIT = 9
-MOST_OF_A_MESSAGE = 29
+MOST_OF_A_HIT = 8
+MOST_OF_A_MESSAGE = 28
 """Function calls of a hit that is asked for over a WebSocket."""
 WARM = 60
 """Calls before those that are counted: what is made once for a method, a head or a second."""

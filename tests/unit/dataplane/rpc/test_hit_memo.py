@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.eviction import USES_CAP
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.block_range import Range
@@ -67,6 +68,10 @@ async def test_a_hit_is_found_while_the_answer_is_kept_and_the_snapshot_stays_an
     after = found.uses.count, found.cell.size, found.cell.latency[AnswerSource.MEMORY].count, memory.stats().hits
     assert [new - old for old, new in zip(before, after, strict=True)] == [1, 2, 1, 1]
     assert found.cell.latency[AnswerSource.MEMORY].seconds == 0.25
+    for _ in range(USES_CAP):
+        assert slot is not None
+        found.count(memory, slot, 2, 0.25)
+    assert slot.uses == USES_CAP
     network.see(replace(network.view, serial=network.view.serial + 1))
     assert known.find(TEXT % 2, memory, 0.0) is NO_HIT
 
