@@ -148,7 +148,7 @@ class Fetch(Flight, eq=False, kw_only=True):
         network, shared = self.network, self.shared
         pool, now, sends = network.pool, shared.clock(), shared.sends
         if asking is _CALL:
-            if network.sight.view.fork_epoch != self._fork_epoch:
+            if network.sight.view.fork_epoch != self._fork_epoch and self.only is None:
                 # By the old plan, a node on a branch that was left might be asked. What was found false is of that.
                 plan, self._check = network.replan(plan), None
             self.plan, self._fork_epoch = plan, network.sight.view.fork_epoch
@@ -364,10 +364,12 @@ class Fetch(Flight, eq=False, kw_only=True):
 
     def _accept(self, plan: Plan, said: Forwarded, *, checked: bool = False) -> None:
         """Conclude with what the nodes said; ask again when it may be an answer of an abandoned branch, also where the
-        branch was left while the answer waited for something. `checked`: logs were."""
+        branch was left while the answer waited for something. What was found before a wait for nodes is concluded with
+        when nothing better came: to ask again would not be paid. `checked`: logs were."""
         shared, network = self.shared, self.network
         if (
             said.answer is not None
+            and said is not self._found
             and plan.rule.kind == "read"
             and plan.flight_key is not None
             and network.may_be_abandoned(plan, said.node_id, self._fork_epoch)

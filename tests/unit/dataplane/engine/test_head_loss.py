@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import msgspec
 import pytest
 
 from rpcaccel.core.dispatch.outcome import Forwarded
 from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.engine import head_loss
 from rpcaccel.dataplane.rpc.calls import Answered
@@ -312,6 +314,30 @@ def test_where_nobody_is_merely_behind_a_lost_call_ends_at_once(world: World) ->
     task = ask(world)
     lose(world, FailureKind.CONNECT)
     assert "error" in reply(task)
+
+
+def test_what_the_node_at_the_head_said_is_given_also_when_it_has_fallen_behind_meanwhile() -> None:
+    with closing(World({"one": "ethereum"})) as world:
+        world.look("one")
+        first, *others = world.hosts[0].state.networks["one"].pool.nodes
+        for node in others:
+            node.told_head(first.head - 1, world.clock.now())
+        call, sends, ends = ask(world), 0, world.clock.now() + 20.0
+        while not call.done() and world.clock.now() < ends:
+            answer_tier(world)
+            while world.sent:
+                sends += len(world.sent)
+                for sent in [*world.sent]:
+                    if sent.node.name == "one-0":
+                        sent.done.set_result(Answer(error=b'{"code":-32000,"message":"header not found"}'))
+                    else:
+                        sent.fail(FailureKind.CONNECT)
+                        first.told_head(others[0].head - 1, world.clock.now())
+                world.settle()
+            world.clock.advance(0.25)
+            world.settle()
+        assert reply(call)["error"] == {"code": -32000, "message": "header not found"}
+        assert sends == 5
 
 
 @pytest.mark.parametrize(("kind", "waits"), [(FailureKind.CONNECT, True), (FailureKind.BUSY, False)])

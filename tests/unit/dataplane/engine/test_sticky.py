@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.dataplane.world import World
 from tests.support.proxy import Proxy, proxying
 
 NOT_FOUND = {"code": -32000, "message": "filter not found"}
+
+
+def call(method: str, param: object) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": [param]})
 
 
 def made_on(nodes: list[SimNode], reply_node: str) -> SimNode:
@@ -89,6 +98,28 @@ async def test_params_that_name_no_filter_are_left_to_a_node_to_refuse() -> None
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         assert (await proxy.call("eth_getFilterChanges")).error["code"] == -32602
         assert (await proxy.call("eth_getFilterChanges", 5)).error["code"] == -32602
+
+
+def test_a_filter_is_asked_for_as_its_node_knows_it_also_after_a_wait_for_room_and_a_reorganisation() -> None:
+    with closing(World({"one": "harmony"})) as world:
+        world.look("one")
+        host = world.hosts[0]
+        network = host.state.networks["one"]
+        made = world.start(host.ask("one", call("hmy_newFilter", {"fromBlock": "0x1", "toBlock": "0x5"})))
+        world.let_through()
+        body = call("hmy_getFilterLogs", msgspec.json.decode(made.result().body)["result"])
+        for node in network.pool.nodes:
+            node.max_heavy = 1
+        reads = [world.start(host.ask("one", body)) for _ in range(2)]
+        (first,) = world.sent
+        network.sight.see(replace(network.view, fork_epoch=network.view.fork_epoch + 1))
+        first.deliver()
+        world.clock.advance(0.2)
+        world.settle()
+        (second,) = world.sent
+        assert second.params == first.params
+        world.let_through()
+        assert reads[0].result().body == reads[1].result().body
 
 
 async def test_a_parked_node_keeps_its_filters_and_the_client_is_told_to_wait() -> None:
