@@ -87,6 +87,7 @@ async def test_a_call_that_waits_is_few_objects() -> None:
         waiting = asyncio.create_task(proxy.call("eth_getTransactionCount", "0x" + "a6" * 20, "0x10"))
         await nodes[0].arrived.wait()
         more = objects_of_a_call() - before
+        del more["ConnectTrace"]  # there is one where the pool had the connection back by then
         nodes[0].release()
         await waiting
     assert more.total() <= MOST_OBJECTS, more
