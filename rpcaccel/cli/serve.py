@@ -66,14 +66,13 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         form = settings.log.format
     finally:
         banner.say(source.notes, form, "warning")
-    from rpcaccel.controlplane.settings.ledger import Origin
-    from rpcaccel.controlplane.settings.state_file import StateFile
+    from rpcaccel.controlplane.settings.ledger import Origin, state_file
 
     kept = state or (config.with_suffix(".state.json") if config else None)
     origin = Origin(
         source=str(config) if config else None,
         reread=(lambda: read().settings) if config else None,
-        state=StateFile(kept.absolute()) if kept else None,
+        state=state_file(kept.absolute()) if kept else None,
         told=told,
     )
     return _serve(settings, origin)

@@ -229,7 +229,7 @@ def _job(asked: _Request, facts: ProxyFacts, calls: tuple[BlockCall, ...], newes
 
 def _write(file: Path, content: bytes) -> None:
     """Replace the job's file. Raises typer.BadParameter."""
-    from rpcaccel.controlplane.settings.state_file import write_whole
+    from rpcaccel.controlplane.settings.kept_file import write_whole
 
     try:
         write_whole(file, content)
@@ -263,7 +263,7 @@ async def _filled(watch: Watch, prepared: _Prepared) -> WarmingRunner:
     """Run the job until it is done, given up or stopped."""
     from rpcaccel.bench.load.client import ConnectionPool
     from rpcaccel.cli import warm_proxy, warm_texts
-    from rpcaccel.controlplane.settings.state_file import write_whole
+    from rpcaccel.controlplane.settings.kept_file import write_whole
     from rpcaccel.warming.block_calls import BlockRound
     from rpcaccel.warming.pace import Pace
     from rpcaccel.warming.quota_guard import QuotaGuard

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from rpcaccel.controlplane.settings.state_file import write_whole
+from rpcaccel.controlplane.settings.kept_file import write_whole
 from rpcaccel.controlplane.stats.history import History
 
 VERSION = 1
@@ -51,11 +51,6 @@ class HistoryFile:
     def __init__(self, path: Path, largest: int = LARGEST) -> None:
         self.path = path
         self._largest = largest
-
-    @classmethod
-    def beside(cls, state: Path) -> HistoryFile:
-        """The file that belongs to a state file: rpcaccel.state.json -> rpcaccel.history."""
-        return cls(state.with_name(f"{state.name.removesuffix('.json').removesuffix('.state')}.history"))
 
     def __repr__(self) -> str:
         return f"<HistoryFile {self.path}>"

@@ -23,15 +23,16 @@ from rpcaccel.controlplane.admin.documents import WHILE
 from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
-from rpcaccel.controlplane.alerts.silences import SilenceFile
+from rpcaccel.controlplane.alerts.silences import KeptSilences
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
 from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.nodes.auto_weights import AutoWeights
 from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
 from rpcaccel.controlplane.nodes.probers import Probers
-from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
+from rpcaccel.controlplane.nodes.quotas import KeptQuotas, Quotas
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.hindrances import hindrances
+from rpcaccel.controlplane.settings.kept_file import KeptFile, beside
 from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
 from rpcaccel.controlplane.settings.sharing import Hosts
 from rpcaccel.controlplane.stats.events import Events
@@ -160,9 +161,9 @@ class Supervisor:
         self._workers.own(sockets)
         self._listen = address_of(sockets[0])
         state = self.ledger.origin.state
-        self._quotas.open(QuotaFile.beside(state.path) if state is not None else None)
-        self._history_keeper.open(HistoryFile.beside(state.path) if state is not None else None)
-        self.alerts.open(SilenceFile.beside(state.path) if state is not None else None)
+        self._quotas.open(KeptFile(beside(state.path, "quota.json"), KeptQuotas) if state is not None else None)
+        self._history_keeper.open(HistoryFile(beside(state.path, "history")) if state is not None else None)
+        self.alerts.open(KeptFile(beside(state.path, "silences.json"), KeptSilences) if state is not None else None)
         self.alerts.adopt(settings)
         self.ledger.publish = self._adopt
         self.ledger.heard = self._hear_change
@@ -193,7 +194,7 @@ class Supervisor:
             control=self,
             settings=lambda: self.settings.admin,
             links=self.links,
-            sessions=SessionFile.beside(state.path) if state is not None else None,
+            sessions=SessionFile(beside(state.path, "sessions.json")) if state is not None else None,
             history=self._history,
         )
         try:

@@ -16,22 +16,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import structlog
 from msgspec import Meta, Struct
 
 from rpcaccel.config.model import AccountSettings, AdminSettings
 from rpcaccel.config.secrets import PasswordHash
-from rpcaccel.controlplane.settings.state_file import write_whole
-from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError, write_whole
 
 MOST = 1000
 """Sessions that are kept; the oldest gives way to a new one."""
 SAVE_EVERY = 5.0
 """Seconds between two writes at the least."""
-LARGEST = 1 << 20
-"""Bytes of a file that is read."""
-_VERSION = 1
 _KEY_BYTES = 32
 _Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 
@@ -51,46 +46,33 @@ class KeptSession(Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
 
 
-class _Content(Struct, frozen=True, kw_only=True):
-    version: int = _VERSION
+class KeptSessions(Struct, frozen=True, kw_only=True):
+    """The document of the file."""
+
+    version: int = 1
     sessions: tuple[KeptSession, ...]
 
 
-class SessionFileError(Exception):
-    """A file of sessions cannot be used. Its text says why, in words that follow the file's name."""
-
-
 class SessionFile:
-    """The file of sessions, and beside it that of the key; each is replaced whole."""
+    """The file of sessions, and beside it that of the key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.key_path = path.with_suffix(".key")
-
-    @classmethod
-    def beside(cls, state: Path) -> SessionFile:
-        """The file that belongs to a state file: rpcaccel.state.json -> rpcaccel.sessions.json."""
-        name = state.name.removesuffix(".json").removesuffix(".state")
-        return cls(state.with_name(f"{name}.sessions.json"))
-
-    def __repr__(self) -> str:
-        return f"<SessionFile {self.path}>"
+        self._file = KeptFile(path, KeptSessions)
 
     def load(self) -> tuple[bytes, tuple[KeptSession, ...]] | None:
-        """The key and the sessions; None where there are none yet. Raises SessionFileError. Blocks."""
-        written, key = _content(self.path), _content(self.key_path)
-        if written is None:
+        """The key and the sessions; None where there are none yet. Raises LostFileError. Blocks."""
+        kept = self._file.load()
+        if kept is None:
             return None
         try:
-            content = msgspec.json.decode(written, type=_Content)
-            found = bytes.fromhex((key or b"").decode("ascii"))
-        except (*UNREADABLE, ValueError):
-            raise SessionFileError("is damaged") from None
-        if content.version != _VERSION:
-            raise SessionFileError(f"has version {content.version}, which this rpcaccel does not read")
-        if len(found) != _KEY_BYTES:
-            raise SessionFileError(f"cannot be used without its key in {self.key_path.name}")
-        return found, content.sessions[-MOST:]
+            key = bytes.fromhex(self.key_path.read_text("ascii"))
+        except (OSError, ValueError):
+            key = b""
+        if len(key) != _KEY_BYTES:
+            raise LostFileError(f"cannot be used without its key in {self.key_path.name}")
+        return key, kept.sessions[-MOST:]
 
     def save(self, key: bytes, sessions: Sequence[KeptSession]) -> None:
         """Write both files, the key only where it is another one. Raises OSError. Blocks."""
@@ -101,21 +83,7 @@ class SessionFile:
             same = False
         if not same:
             write_whole(self.key_path, written)
-        write_whole(self.path, msgspec.json.encode(_Content(sessions=tuple(sessions))) + b"\n")
-
-
-def _content(path: Path) -> bytes | None:
-    """The content of a file; None without one. Raises SessionFileError."""
-    try:
-        with path.open("rb") as opened:
-            content = opened.read(LARGEST + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise SessionFileError(f"cannot be read: {error.strerror or type(error).__name__}") from None
-    if len(content) > LARGEST:
-        raise SessionFileError("is damaged")
-    return content
+        self._file.save(KeptSessions(sessions=tuple(sessions)))
 
 
 class _Session(Struct, frozen=True):
@@ -148,7 +116,7 @@ class Sessions:
         self._warned = False
 
     def __repr__(self) -> str:
-        return f"<Sessions {len(self._sessions)}, {self._file!r}>"
+        return f"<Sessions {len(self._sessions)}, {self._file and self._file.path}>"
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
@@ -192,7 +160,7 @@ class Sessions:
             return
         try:
             kept = self._file.load()
-        except SessionFileError as error:
+        except LostFileError as error:
             log.error("sessions are lost: everybody logs in again", file=str(self._file.path), reason=str(error))  # noqa: TRY400
             kept = None
         if kept is not None:

@@ -26,12 +26,12 @@ from rpcaccel.controlplane.alerts.delivery import AlertMessage, Delivered, Deliv
 from rpcaccel.controlplane.alerts.silences import (
     MOST,
     AlertSilence,
-    LostSilencesError,
-    SilenceFile,
+    KeptSilences,
     in_force,
     silenced_by,
 )
 from rpcaccel.controlplane.alerts.webhook_client import WebhookClient
+from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.stats.snapshot import AlertFigures, Notice
 
 SUBJECT = "alerts"
@@ -108,7 +108,7 @@ class Alerting:
         self._connect = connect
         self._client: WebhookPost | None = None
         self._silences: tuple[AlertSilence, ...] = ()
-        self._file: SilenceFile | None = None
+        self._file: KeptFile[KeptSilences] | None = None
         self._saving = asyncio.Lock()
         self._running = False
         self._settings = AlertsSettings()
@@ -120,14 +120,14 @@ class Alerting:
 
     # -- life ----------------------------------------------------------------------------------------------------
 
-    def open(self, file: SilenceFile | None) -> None:
+    def open(self, file: KeptFile[KeptSilences] | None) -> None:
         """Take up the silences of the last run. A file that cannot be used is named in a note. Blocks."""
         self._file = file
         if file is None:
             return
         try:
-            self._silences = file.load()
-        except LostSilencesError as error:
+            self._silences = (file.load() or KeptSilences(silences=())).silences
+        except LostFileError as error:
             self.note = f"{file.path} {error}: nothing is silenced"
             log.error("silences are lost", file=str(file.path), reason=str(error))  # noqa: TRY400 -- the reason is all there is
 
@@ -301,7 +301,7 @@ class Alerting:
             return
         async with self._saving:  # one after the other, so that the newest content is written last
             try:
-                await asyncio.to_thread(self._file.save, self._silences)
+                await asyncio.to_thread(self._file.save, KeptSilences(silences=self._silences))
             except OSError as error:
                 why = error.strerror or type(error).__name__
                 self.note = f"{self._file.path} cannot be written ({why}): silences live until a restart"

@@ -1,26 +1,16 @@
-"""Silences: alerts that webhooks are not told of for a while, kept in a file beside the state file.
-
-The file is never the reason why a start fails: one that cannot be used means that nothing is silenced.
-"""
+"""Silences: alerts that webhooks are not told of for a while."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
-
-from rpcaccel.controlplane.settings.state_file import write_whole
-from rpcaccel.core.wire.json_text import UNREADABLE
 
 MOST = 200
 """Silences at one time."""
 LONGEST = 2_592_000.0
 """Seconds of a silence at the most: 30 days."""
-LONGEST_FILE = 1 << 20
-VERSION = 1
 EVERYTHING = "all"
 """Stands for all alerts."""
 
@@ -44,52 +34,11 @@ class AlertSilence(Struct, frozen=True, kw_only=True):
         return self.what in (EVERYTHING, alert_id, subject) or subject.startswith(f"{self.what}/")
 
 
-class _Content(Struct, frozen=True, kw_only=True):
-    version: int = VERSION
-    silences: tuple[AlertSilence, ...]
+class KeptSilences(Struct, frozen=True, kw_only=True):
+    """The silences as they are kept in a file beside the state file."""
 
-
-class LostSilencesError(Exception):
-    """The file cannot be used. Its text says why, in words that follow the file's name."""
-
-
-class SilenceFile:
-    """The file, which is replaced whole at each write."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @classmethod
-    def beside(cls, state: Path) -> SilenceFile:
-        """The file that belongs to a state file: rpcaccel.state.json -> rpcaccel.silences.json."""
-        name = state.name.removesuffix(".json").removesuffix(".state")
-        return cls(state.with_name(f"{name}.silences.json"))
-
-    def __repr__(self) -> str:
-        return f"<SilenceFile {self.path}>"
-
-    def load(self) -> tuple[AlertSilence, ...]:
-        """What was saved; nothing without a file. Raises LostSilencesError. Blocks."""
-        try:
-            with self.path.open("rb") as opened:
-                content = opened.read(LONGEST_FILE + 1)
-        except FileNotFoundError:
-            return ()
-        except OSError as error:
-            raise LostSilencesError(f"cannot be read: {error.strerror or type(error).__name__}") from None
-        if len(content) > LONGEST_FILE:
-            raise LostSilencesError("is damaged")
-        try:
-            saved = msgspec.json.decode(content, type=_Content)
-        except UNREADABLE:
-            raise LostSilencesError("is damaged") from None
-        if saved.version != VERSION:
-            raise LostSilencesError(f"has version {saved.version}, which this rpcaccel does not read")
-        return saved.silences[-MOST:]
-
-    def save(self, silences: Iterable[AlertSilence]) -> None:
-        """Write and rename. Raises OSError. Blocks."""
-        write_whole(self.path, msgspec.json.encode(_Content(silences=tuple(silences))) + b"\n")
+    version: int = 1
+    silences: Annotated[tuple[AlertSilence, ...], Meta(max_length=MOST)]
 
 
 def in_force(silences: Iterable[AlertSilence], unix: float) -> tuple[AlertSilence, ...]:

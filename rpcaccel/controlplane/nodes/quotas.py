@@ -14,23 +14,19 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Protocol
 
-import msgspec
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.config.model import NodeSettings, RedisSettings, Settings
 from rpcaccel.controlplane.nodes.shadow_calls import Allowance, allowed
-from rpcaccel.controlplane.settings.state_file import write_whole
+from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.quota import Brought, QuotaUse, Window, runs_out, window_end
-from rpcaccel.core.wire.json_text import UNREADABLE
 
-VERSION = 1
 LOOK_EVERY = 1.0
 """Seconds between two looks at what the workers report."""
 SAVE_EVERY = 5.0
@@ -43,49 +39,13 @@ Key = tuple[str, str, Window]
 log = structlog.get_logger("rpcaccel.quotas")
 
 
-class _Content(Struct, frozen=True, kw_only=True):
-    version: int = VERSION
+class KeptQuotas(Struct, frozen=True, kw_only=True):
+    """What is used of the quotas, as it is kept in a file beside the state file."""
+
+    version: int = 1
     uses: tuple[Brought, ...]
     host: str = ""
     """The name under which other hosts know these uses."""
-
-
-class DamagedError(Exception):
-    """The file cannot be used. Its text says why, in words that follow the file's name."""
-
-
-class QuotaFile:
-    """The file that keeps what is used over a restart; replaced whole at each write."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @classmethod
-    def beside(cls, state: Path) -> QuotaFile:
-        """The file that belongs to a state file: rpcaccel.state.json -> rpcaccel.quota.json."""
-        name = state.name.removesuffix(".json").removesuffix(".state")
-        return cls(state.with_name(f"{name}.quota.json"))
-
-    def __repr__(self) -> str:
-        return f"<QuotaFile {self.path}>"
-
-    def load(self) -> tuple[tuple[Brought, ...], str]:
-        """The uses that were saved, and the name of this host; none without a file. Raises DamagedError."""
-        try:
-            content = msgspec.json.decode(self.path.read_bytes(), type=_Content)
-        except FileNotFoundError:
-            return (), ""
-        except OSError as error:
-            raise DamagedError(f"cannot be read: {error.strerror or type(error).__name__}") from None
-        except UNREADABLE:
-            raise DamagedError("is damaged") from None
-        if content.version != VERSION:
-            raise DamagedError(f"has version {content.version}, which this rpcaccel does not read")
-        return content.uses, content.host
-
-    def save(self, uses: Sequence[Brought], host: str = "") -> None:
-        """Write and rename. Raises OSError. Blocks."""
-        write_whole(self.path, msgspec.json.encode(_Content(uses=tuple(uses), host=host)) + b"\n")
 
 
 class OtherHosts(Protocol):
@@ -138,7 +98,7 @@ class Quotas:
         """The quotas whose use is known that this host told in an earlier run, and may not have kept."""
         self._elsewhere: dict[Key, Brought] = {}
         """By quota, the use by other hosts, as they told it last."""
-        self._file: QuotaFile | None = None
+        self._file: KeptFile[KeptQuotas] | None = None
         self._saved: tuple[Brought, ...] | None = ()
         """What the file says; None while it has uses and does not name this host."""
         self._every = every
@@ -150,21 +110,21 @@ class Quotas:
 
     # -- from start to stop --------------------------------------------------------------------------------------
 
-    def open(self, file: QuotaFile | None) -> None:
+    def open(self, file: KeptFile[KeptQuotas] | None) -> None:
         """Take up what was kept in the windows that still run. A file that cannot be used is named in a note."""
         self._file = file
         if file is None:
             self.note = "the use of quotas lives until the restart: there is no state file"
             return
         try:
-            uses, host = file.load()
-            self._past = {(one.network, one.node, one.window): one for one in uses}
-            self._host = host or self._host
-        except DamagedError as error:
+            kept = file.load() or KeptQuotas(uses=())
+            self._past = {(one.network, one.node, one.window): one for one in kept.uses}
+            self._host = kept.host or self._host
+        except LostFileError as error:
             self.note = f"{file.path} {error}: the use of quotas was counted from zero at this start"
             log.error("the use of quotas is counted from zero", file=str(file.path), reason=str(error))  # noqa: TRY400
         else:
-            self._saved = self._sums([]) if host or not uses else None
+            self._saved = self._sums([]) if kept.host or not kept.uses else None
 
     def start(self) -> None:
         """Gather, tell and keep from now on."""
@@ -366,7 +326,7 @@ class Quotas:
         if uses == self._saved:
             return
         try:
-            await asyncio.to_thread(self._file.save, uses, self._host)
+            await asyncio.to_thread(self._file.save, KeptQuotas(uses=uses, host=self._host))
         except OSError as error:
             why = error.strerror or type(error).__name__
             note = f"{self._file.path} {CANNOT} ({why}): the use of quotas lives until the restart"

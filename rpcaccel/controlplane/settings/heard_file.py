@@ -3,8 +3,8 @@
 Answers of another version's cache stay in the folder, and what this version hears is not carried out in them: so each
 version of the cache has a file of its own, `heard-VERSION.json`, which stays where that cache was left.
 
-The file is small, replaced whole, and read and written by a thread that nobody waits for beyond a bound: a disk that
-hangs delays the sharing with other hosts for a moment and stops nothing.
+The file is read and written by a thread that nobody waits for beyond a bound: a disk that hangs delays the sharing with
+other hosts for a moment and stops nothing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import structlog
 from msgspec import Meta, Struct
 
-from rpcaccel.controlplane.settings.state_file import write_whole
-from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.stores.disk.job_thread import JobThread
-from rpcaccel.stores.redis.board_entries import BoardCursor
 
-VERSION = 1
 LARGEST = 4096
 """Bytes of the file at the most."""
 LOAD_WITHIN = 30.0
@@ -34,25 +30,17 @@ SAVE_WITHIN = 2.0
 log = structlog.get_logger("rpcaccel.sharing")
 
 
-class Kept(Struct, frozen=True):
-    """How far this host has heard the purges of others."""
+class HeardPlace(Struct, frozen=True, kw_only=True):
+    """How far this host has heard the purges of others: up to this place in the stream, they are carried out in every
+    tier of this host."""
 
-    place: BoardCursor
-    """The purges up to this place in the stream are carried out in every tier of this host."""
-    until: float
-    """The time until which nothing was said that this host has not heard (seconds since 1970)."""
-
-
-class LostPlaceError(Exception):
-    """The file cannot be used. Its text says why, in words that follow the file's name."""
-
-
-class _Content(Struct, frozen=True, kw_only=True):
-    version: int = VERSION
+    version: int = 1
     word: Annotated[str, Meta(pattern=r"^[0-9]{1,19}-[0-9]{1,19}$")]
     """The id of a message. Redis answers anything else with an error, which would be taken for a Redis that is away."""
     run: bytes
+    """The run of Redis that gave the message this id."""
     until: Annotated[float, Meta(ge=0)]
+    """The time until which nothing was said that this host has not heard (seconds since 1970)."""
 
 
 class HeardFile:
@@ -63,6 +51,7 @@ class HeardFile:
     ) -> None:
         """`load_within`, `save_within`: seconds that reading and writing may take."""
         self.path = folder / f"heard-{cache_version}.json"
+        self._file = KeptFile(self.path, HeardPlace, largest=LARGEST)
         self._load_within = load_within
         self._save_within = save_within
         self._busy = False
@@ -70,48 +59,31 @@ class HeardFile:
         self._fault = ""
         """Why the file was not written lately; empty when it was."""
 
-    def __repr__(self) -> str:
-        return f"<HeardFile {self.path}>"
-
-    async def load(self) -> Kept | None:
-        """What was kept; None without a file. Raises LostPlaceError."""
+    async def load(self) -> HeardPlace | None:
+        """What was kept; None without a file. Raises LostFileError."""
         try:
-            content: bytes = await self._done(self._read, self._load_within)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise LostPlaceError(f"cannot be read: {_reason(error)}") from None
-        if len(content) > LARGEST:
-            raise LostPlaceError(f"is larger than {LARGEST} bytes")
-        try:
-            kept = msgspec.json.decode(content, type=_Content)
-        except UNREADABLE:
-            raise LostPlaceError("is damaged") from None
-        if kept.version != VERSION:
-            raise LostPlaceError(f"has version {kept.version}, which this rpcaccel does not read")
-        return Kept(BoardCursor(kept.word.encode(), kept.run), kept.until)
+            found: HeardPlace | None = await self._done(self._file.load, self._load_within)
+        except TimeoutError:
+            raise LostFileError("cannot be read: the disk does not answer") from None
+        return found
 
-    async def save(self, kept: Kept) -> None:
+    async def save(self, place: HeardPlace) -> None:
         """Replace the file. A failure is logged, once until a write succeeds. No write is begun while another hangs."""
         if self._busy:
             return
-        content = _Content(word=kept.place.word.decode(), run=kept.place.run, until=kept.until)
         try:
-            await self._done(lambda: self._write(msgspec.json.encode(content) + b"\n"), self._save_within)
+            await self._done(lambda: self._write(place), self._save_within)
         except OSError as error:
+            reason = "the disk does not answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
             if not self._fault:
-                log.warning("purges will be heard again after a restart", file=str(self.path), reason=_reason(error))
-            self._fault = _reason(error)
+                log.warning("purges will be heard again after a restart", file=str(self.path), reason=reason)
+            self._fault = reason
         else:
             self._fault = ""
 
-    def _read(self) -> bytes:
-        with self.path.open("rb") as opened:
-            return opened.read(LARGEST + 1)
-
-    def _write(self, content: bytes) -> None:
+    def _write(self, place: HeardPlace) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(self.path, content)
+        self._file.save(place)
 
     async def _done(self, job: Callable[[], Any], within: float) -> Any:
         """The result of a job in a thread. Raises what the job raises, and TimeoutError, which is an OSError."""
@@ -132,7 +104,3 @@ class HeardFile:
         if isinstance(result, Exception):
             raise result
         return result
-
-
-def _reason(error: OSError) -> str:
-    return "the disk does not answer" if isinstance(error, TimeoutError) else error.strerror or type(error).__name__

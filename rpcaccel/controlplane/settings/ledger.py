@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import is_not
+from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -19,8 +20,8 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import Edit, apply, difference, listing, patch_between, touches
 from rpcaccel.config.validate import Misfit
 from rpcaccel.controlplane.settings.audit import LINES, SYSTEM, Action, Author, Change
+from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.settings.overlay import lay, newest, told_of
-from rpcaccel.controlplane.settings.state_file import Earlier, StateDocument, StateFile
 
 OF_THE_PROGRAM = ("listen", "admin.listen", "admin.tls_cert", "admin.tls_key", "workers")
 """Settings that only a restart of the program changes, since they are used once at the start."""
@@ -30,6 +31,34 @@ FIRST_REVISION = 1
 KEEP = 50
 """Older revisions that undo may go back to."""
 KEEP_SAVED = 10
+LARGEST_STATE = 1 << 26
+"""Bytes of a state file that is read."""
+
+
+class Earlier(Struct, frozen=True):
+    """An older revision: its difference from the config file."""
+
+    revision: int
+    overlay: dict[str, Any]
+
+
+class StateDocument(Struct, frozen=True, kw_only=True):
+    """What the state file keeps of the changes made at run time."""
+
+    version: int = 1
+    revision: int
+    overlay: dict[str, Any]
+    """A merge patch over what file, environment and flags say."""
+    changes: tuple[Change, ...] = ()
+    """Oldest first."""
+    earlier: tuple[Earlier, ...] = ()
+    told: dict[str, Any] = {}
+    """The values of flags and variables when the file was written, by path."""
+
+
+def state_file(path: FilePath) -> KeptFile[StateDocument]:
+    """The state file. It holds secrets."""
+    return KeptFile(path, StateDocument, largest=LARGEST_STATE)
 
 
 class ChangedMeanwhileError(Exception):
@@ -63,7 +92,7 @@ class Origin(Struct, frozen=True):
     """The config file; None when there are only flags and environment."""
     reread: Callable[[], Settings] | None = None
     """Reads file, environment and flags again; raises ConfigError."""
-    state: StateFile | None = None
+    state: KeptFile[StateDocument] | None = None
     told: Mapping[Path, str] = {}
     """By path, the names of the flags and variables that set something at this start."""
 
@@ -128,8 +157,12 @@ class Ledger:
         """Lay the state file over the config; returns sentences about changes that no longer have a place. Raises
         ConfigError."""
         left_out: tuple[str, ...] = ()
-        saved = self.origin.state.load() if self.origin.state else None
-        if saved is not None and self.origin.state is not None:
+        try:
+            saved = self.origin.state.load() if self.origin.state else None
+        except LostFileError as lost:
+            path = str(self.origin.state.path) if self.origin.state else ""
+            raise ConfigError([Fault(path, "", f"{lost}; move it away to start without it")]) from None
+        if saved is not None:
             try:
                 overlay, self.met = newest(saved.overlay, self._told, saved.told)
                 self.settings, left_out = lay(self.base, overlay)

@@ -19,7 +19,8 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from rpcaccel.controlplane.settings.heard_file import HeardFile, Kept, LostPlaceError
+from rpcaccel.controlplane.settings.heard_file import HeardFile, HeardPlace
+from rpcaccel.controlplane.settings.kept_file import LostFileError
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.redis.board_entries import BoardCursor, ForeignData, Heard, UnreachableError
@@ -159,7 +160,7 @@ class Purges:
             return end
         try:
             kept = await self._file.load()
-        except LostPlaceError as lost:
+        except LostFileError as lost:
             why = f"{self._file.path} {lost}"
             log.warning("purges of other hosts may have been missed: every kept answer is purged", reason=why)
             await self._carry_out(EVERYTHING)
@@ -170,7 +171,7 @@ class Purges:
         if away < 0:  # the clock was set back, so nobody knows for how long
             away = math.inf
         self._heard_at, self._until = self._clock() - away, kept.until
-        return kept.place
+        return BoardCursor(kept.word.encode(), kept.run)
 
     async def _keep(self) -> None:
         """Keep the place in the stream for the next start, unless the disk has yet to carry out what stands before
@@ -180,7 +181,7 @@ class Purges:
         if self._place == self._kept_place and self._clock() < self._keep_at:
             return
         self._kept_place, self._keep_at = self._place, self._clock() + KEEP_EVERY
-        await self._file.save(Kept(self._place, self._until))
+        await self._file.save(HeardPlace(word=self._place.word.decode(), run=self._place.run, until=self._until))
 
     def _repeat(self, body: bytes, *, store: bool) -> None:
         """Repeat a purge that did not reach the disk, if there is one, and with `store` not Redis either."""

@@ -17,8 +17,7 @@ from rpcaccel.cli import options
 from rpcaccel.cli.main import run
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.config.patch import merge
-from rpcaccel.controlplane.settings.ledger import Origin
-from rpcaccel.controlplane.settings.state_file import StateDocument, StateFile
+from rpcaccel.controlplane.settings.ledger import Origin, StateDocument, state_file
 from rpcaccel.controlplane.supervisor import Supervisor
 from tests.support.services import SUPPORT, RedisServer
 
@@ -173,8 +172,8 @@ async def test_a_start_with_an_earlier_change_that_hinders_it_names_the_state_fi
     file, state = tmp_path / "rpcaccel.toml", tmp_path / "rpcaccel.state.json"
     write(file, SOUND)
     overlay = next(fault for name, fault, _ in FAULTS if name == "unreadable")
-    StateFile(state).save(StateDocument(revision=7, overlay=overlay))
-    supervisor = Supervisor(options.judged_from(options.NodeSource((), file)).settings, Origin(state=StateFile(state)))
+    state_file(state).save(StateDocument(revision=7, overlay=overlay))
+    supervisor = Supervisor(options.judged_from(options.NodeSource((), file)).settings, Origin(state=state_file(state)))
     with pytest.raises(ConfigError, match=r"admin\.tls_cert: .*from .*state\.json"):
         await supervisor.start()
     await supervisor.stop()

@@ -13,8 +13,7 @@ import pytest
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.settings.ledger import Origin
-from rpcaccel.controlplane.settings.state_file import StateFile
+from rpcaccel.controlplane.settings.ledger import Origin, state_file
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.core.client_limits import hashed
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -33,7 +32,7 @@ async def nodes() -> AsyncIterator[list[SimNode]]:
 
 @asynccontextmanager
 async def running(settings: Settings, state: Path | None = None) -> AsyncIterator[tuple[RunningInfo, Supervisor]]:
-    supervisor = Supervisor(settings, Origin(state=StateFile(state) if state else None))
+    supervisor = Supervisor(settings, Origin(state=state_file(state) if state else None))
     try:
         yield await supervisor.start(), supervisor
     finally:
@@ -94,7 +93,7 @@ async def test_charts_and_the_marks_of_changes_survive_a_restart(nodes: list[Sim
 
 
 async def test_the_history_is_saved_at_the_end_whatever_else_fails_there(nodes: list[SimNode], tmp_path: Path) -> None:
-    supervisor = Supervisor(settings_for(nodes, **ANY), Origin(state=StateFile(tmp_path / "rpcaccel.state.json")))
+    supervisor = Supervisor(settings_for(nodes, **ANY), Origin(state=state_file(tmp_path / "rpcaccel.state.json")))
     info = await supervisor.start()
     await until(info, "/api/v1/history", lambda document: document["sums"]["24h"])
 

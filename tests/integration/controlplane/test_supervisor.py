@@ -18,9 +18,8 @@ from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.model import Settings
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Origin
+from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Origin, state_file
 from rpcaccel.controlplane.settings.shared_purges import Word
-from rpcaccel.controlplane.settings.state_file import StateFile
 from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.controlplane.workers.link import News
@@ -353,7 +352,7 @@ async def test_who_logged_in_stays_so_over_a_restart(nodes: list[SimNode], tmp_p
     told = []
     for changed in ({}, {}, {"eye": {"password": hash_password("other-pw", log_n=4)}}):
         settings = settings_for(nodes, **{**ANY, "admin": {"listen": "127.0.0.1:0", "accounts": accounts | changed}})
-        running = Supervisor(settings, Origin(state=StateFile(tmp_path / "rpcaccel.state.json")))
+        running = Supervisor(settings, Origin(state=state_file(tmp_path / "rpcaccel.state.json")))
         info = await running.start()
         async with aiohttp.ClientSession(cookie_jar=jar, headers={"X-Rpcaccel-Request": "page"}) as http:
             url = f"http://{info.admin}/api/v1/session"

@@ -41,14 +41,6 @@ async def taken_up(file: HistoryFile) -> tuple[History, str]:
     return history, one.note
 
 
-@pytest.mark.parametrize(
-    ("state", "file"),
-    [("rpcaccel.state.json", "rpcaccel.history"), ("state", "state.history"), ("x.json", "x.history")],
-)
-def test_it_lies_beside_the_state_file(state: str, file: str) -> None:
-    assert HistoryFile.beside(Path("/var/lib") / state).path == Path("/var/lib") / file
-
-
 async def test_what_was_counted_before_a_restart_is_shown_after_it(tmp_path: Path) -> None:
     file, before = HistoryFile(tmp_path / "x.history"), lived()
     first = keeper(before)

@@ -13,7 +13,8 @@ from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.controlplane.alerts.silences import SilenceFile
+from rpcaccel.controlplane.alerts.silences import KeptSilences
+from rpcaccel.controlplane.settings.kept_file import KeptFile
 from tests.support.described_answers import problems
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
@@ -131,7 +132,7 @@ async def test_who_may_only_read_sees_alerts_and_tests_and_silences_nothing(
     control = SampleControl(
         sample_settings(admin={"accounts": {"guest": account}}, alerts={"webhooks": {"ops": {"url": receiver.url}}})
     )
-    control.alerts.open(SilenceFile(tmp_path / "s"))
+    control.alerts.open(KeptFile(tmp_path / "s", KeptSilences))
     settings = control.ledger.settings.admin
     admin = Admin(SampleView(), "127.0.0.1:0", control=control, settings=lambda: settings, files={}, interval=3600)
     await admin.start()

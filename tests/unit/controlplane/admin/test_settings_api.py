@@ -16,8 +16,7 @@ from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.settings_api import LARGEST, ChangeRoutes
-from rpcaccel.controlplane.settings.ledger import Origin
-from rpcaccel.controlplane.settings.state_file import StateFile
+from rpcaccel.controlplane.settings.ledger import Origin, state_file
 from rpcaccel.core import client_limits
 from rpcaccel.core.heads.node_trial import NodeTrial
 from tests.support.sample_control import SampleControl, sample_settings
@@ -34,7 +33,7 @@ def control(tmp_path: Path) -> SampleControl:
     def reread() -> Settings:
         return sample_settings(workers=3)
 
-    return SampleControl(origin=Origin("file.toml", reread, StateFile(tmp_path / "s.json")))
+    return SampleControl(origin=Origin("file.toml", reread, state_file(tmp_path / "s.json")))
 
 
 @pytest.fixture

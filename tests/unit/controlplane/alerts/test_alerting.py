@@ -16,7 +16,8 @@ from rpcaccel.config.alert_settings import WebhookSettings
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.alerts.alerting import Alerting, TooManySilencesError
 from rpcaccel.controlplane.alerts.delivery import PACE, Delivered
-from rpcaccel.controlplane.alerts.silences import MOST, SilenceFile
+from rpcaccel.controlplane.alerts.silences import MOST, KeptSilences
+from rpcaccel.controlplane.settings.kept_file import KeptFile
 from rpcaccel.controlplane.stats.snapshot import Notice
 from tests.support.manual_clock import ManualClock
 from tests.support.sample_control import sample_settings
@@ -74,7 +75,7 @@ async def make(clock: ManualClock, posted: Posted) -> AsyncIterator[Callable[...
     """`make(ops={...})`: alerts that are told by a clock moved by hand."""
     made: list[Alerting] = []
 
-    def made_of(file: SilenceFile | None = None, **webhooks: Any) -> Alerting:
+    def made_of(file: KeptFile[KeptSilences] | None = None, **webhooks: Any) -> Alerting:
         alerting = Alerting(
             settings(**webhooks),
             clock=clock.now,
@@ -236,7 +237,7 @@ async def test_a_silence_ends_by_itself(make: Callable[..., Alerting], clock: Ma
 async def test_silences_are_kept_over_a_restart_and_one_of_the_same_replaces_another(
     make: Callable[..., Alerting], tmp_path: Path
 ) -> None:
-    file = SilenceFile(tmp_path / "rpcaccel.silences.json")
+    file = KeptFile(tmp_path / "rpcaccel.silences.json", KeptSilences)
     alerting = make(file)
     await alerting.silence("harmony-s0", 60, "ann", "a")
     await alerting.silence("harmony-s0", 3600, "bob", "b")
@@ -256,8 +257,8 @@ async def test_a_file_of_silences_that_cannot_be_used_or_written_is_said_in_atte
     make: Callable[..., Alerting], tmp_path: Path
 ) -> None:
     (tmp_path / "s").write_text("no JSON")
-    assert "is damaged" in make(SilenceFile(tmp_path / "s")).notices()[0].text
-    alerting = make(SilenceFile(tmp_path / "nowhere" / "s"))
+    assert "is damaged" in make(KeptFile(tmp_path / "s", KeptSilences)).notices()[0].text
+    alerting = make(KeptFile(tmp_path / "nowhere" / "s", KeptSilences))
     await alerting.silence("all", 60, "ann", "")
     assert "silences live until a restart" in alerting.notices()[0].text
     assert alerting.silences

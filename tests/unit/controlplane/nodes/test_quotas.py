@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.nodes.quotas import LOOK_EVERY, QuotaFile, Quotas
+from rpcaccel.controlplane.nodes.quotas import LOOK_EVERY, KeptQuotas, Quotas
 from rpcaccel.controlplane.nodes.shadow_calls import Allowance
+from rpcaccel.controlplane.settings.kept_file import KeptFile
 from rpcaccel.controlplane.workers.link import News
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.quota import Brought, Quota, QuotaLimits
@@ -67,7 +68,7 @@ class Counting:
 class World:
     """Workers, and a clock on the wall."""
 
-    def __init__(self, file: QuotaFile | None, now: float = NOON, every: float = LOOK_EVERY) -> None:
+    def __init__(self, file: KeptFile[KeptQuotas] | None, now: float = NOON, every: float = LOOK_EVERY) -> None:
         self.now = now
         self.settings = Settings.model_validate(
             {"networks": {"n": {"nodes": [{"id": "a", "url": "http://a.example", "quota": {"day": 100}}]}}}
@@ -94,7 +95,7 @@ class World:
 
 
 async def test_what_was_used_is_used_after_a_restart(tmp_path: Path) -> None:
-    file = QuotaFile(tmp_path / "quota.json")
+    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
     before = World(file)
     before.join("w1").spend(30)
     before.join("w2").spend(10)
@@ -109,7 +110,7 @@ async def test_what_was_used_is_used_after_a_restart(tmp_path: Path) -> None:
 
 
 async def test_the_next_day_begins_with_nothing_and_the_month_goes_on(tmp_path: Path) -> None:
-    file = QuotaFile(tmp_path / "quota.json")
+    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
     world = World(file)
     place = world.join("w1")
     place.spend(30)
@@ -119,8 +120,7 @@ async def test_the_next_day_begins_with_nothing_and_the_month_goes_on(tmp_path: 
     assert (place.used, world.used) == (0, 0)
     place.spend(2)
     await world.quotas.save()
-    kept = {one.window: one.used for one in file.load()[0]}
-    assert kept == {"day": 2, "month": 32}
+    assert {one.window: one.used for one in kept(file).uses} == {"day": 2, "month": 32}
     again = World(file, MIDNIGHT + 86_401)
     assert again.used == 0
     assert [use.used for use in again.join("w1").quota.uses(0.0)] == [0, 32]
@@ -173,7 +173,7 @@ def test_what_a_draining_worker_still_uses_counts_once() -> None:
 
 
 async def test_a_damaged_file_is_said_and_counting_begins_anew(tmp_path: Path) -> None:
-    file = QuotaFile(tmp_path / "quota.json")
+    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
     file.path.write_text("{")
     world = World(file)
     assert "is damaged" in world.quotas.notices()[0]
@@ -182,7 +182,7 @@ async def test_a_damaged_file_is_said_and_counting_begins_anew(tmp_path: Path) -
     assert file.path.read_text() == "{", "kept for a look as long as there is nothing to be kept"
     place.spend(3)
     await world.quotas.save()
-    assert file.load()[0][0].used == 3
+    assert kept(file).uses[0].used == 3
 
 
 async def test_without_a_place_to_write_it_is_said_where_there_is_a_quota(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ async def test_without_a_place_to_write_it_is_said_where_there_is_a_quota(tmp_pa
     assert world.quotas.notices() == ["the use of quotas lives until the restart: there is no state file"]
     world.settings = Settings.model_validate({"networks": {"n": {"nodes": ["http://a.example"]}}})
     assert world.quotas.notices() == []
-    lost = World(QuotaFile(tmp_path / "no" / "folder.json"))
+    lost = World(KeptFile(tmp_path / "no" / "folder.json", KeptQuotas))
     lost.join("w1").spend(1)
     await lost.quotas.save()
     assert "cannot be written (No such file" in lost.quotas.notices()[0]
@@ -200,7 +200,7 @@ async def test_without_a_place_to_write_it_is_said_where_there_is_a_quota(tmp_pa
 
 
 async def test_it_is_written_when_it_ends_and_not_for_nothing(tmp_path: Path) -> None:
-    file = QuotaFile(tmp_path / "quota.json")
+    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
     world = World(file)
     world.quotas.start()
     place = world.join("w1")
@@ -214,18 +214,24 @@ async def test_it_is_written_when_it_ends_and_not_for_nothing(tmp_path: Path) ->
     assert str(file.path) in repr(world.quotas)
 
 
-class SlowFile(QuotaFile):
+def kept(file: KeptFile[KeptQuotas]) -> KeptQuotas:
+    found = file.load()
+    assert found is not None
+    return found
+
+
+class SlowFile(KeptFile[KeptQuotas]):
     """A disk that takes its time with the first write."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        super().__init__(path, KeptQuotas)
         self.writing, self.may_end = threading.Event(), threading.Event()
 
-    def save(self, uses: Sequence[Brought], host: str = "") -> None:
+    def save(self, content: KeptQuotas) -> None:
         if not self.writing.is_set():
             self.writing.set()
             self.may_end.wait(20)
-        super().save(uses, host)
+        super().save(content)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -250,7 +256,7 @@ async def test_what_is_written_last_is_what_was_used_to_the_end_however_slow_the
     file.may_end.set()
     await stopping
     await asyncio.get_running_loop().shutdown_default_executor()
-    assert {one.window: one.used for one in file.load()[0]} == {"day": 5, "month": 5}
+    assert {one.window: one.used for one in kept(file).uses} == {"day": 5, "month": 5}
 
 
 async def test_a_look_that_fails_is_not_the_last_one() -> None:
@@ -269,8 +275,8 @@ async def test_a_look_that_fails_is_not_the_last_one() -> None:
 
 @pytest.mark.parametrize("renews", [MIDNIGHT - 86_400, MIDNIGHT + 86_400])
 def test_windows_that_are_not_ours_are_not_taken_up(tmp_path: Path, renews: float) -> None:
-    file = QuotaFile(tmp_path / "quota.json")
-    file.save([Brought(network="n", node="a", window="day", used=9, since=NOON, renews=renews)])
+    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
+    file.save(KeptQuotas(uses=(Brought(network="n", node="a", window="day", used=9, since=NOON, renews=renews),)))
     assert World(file).join("w1").used == 0
 
 
@@ -339,7 +345,7 @@ class Neighbour:
 
 
 async def test_what_another_host_used_is_used_here_and_only_the_own_use_is_told_and_kept(tmp_path: Path) -> None:
-    file = QuotaFile(tmp_path / "quota.json")
+    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
     world, other = World(file), Neighbour(60)
     one, two = world.join("w1"), world.join("w2")
     await world.quotas.share_by(other)
@@ -355,12 +361,16 @@ async def test_what_another_host_used_is_used_here_and_only_the_own_use_is_told_
     await world.quotas.exchange()
     assert {use.window: use.used for use in other.heard}["day"] == 40
     await world.quotas.save()
-    assert {use.window: use.used for use in file.load()[0]} == {"day": 40, "month": 40}
+    assert {use.window: use.used for use in kept(file).uses} == {"day": 40, "month": 40}
 
 
 async def test_what_a_host_told_before_it_was_killed_is_used_though_it_was_not_kept(tmp_path: Path) -> None:
-    file = QuotaFile(tmp_path / "quota.json")
-    file.save([Brought(network="n", node="a", window="day", used=9, since=NOON, renews=MIDNIGHT)], "host")
+    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
+    file.save(
+        KeptQuotas(
+            uses=(Brought(network="n", node="a", window="day", used=9, since=NOON, renews=MIDNIGHT),), host="host"
+        )
+    )
     world, other = World(file), Neighbour(60)
     one = world.join("w1")
     one.spend(5)
@@ -419,13 +429,15 @@ async def test_hosts_are_left_alone_where_no_node_has_a_quota_and_when_no_redis_
 
 
 async def test_a_count_that_was_kept_without_a_name_gets_one_before_other_hosts_hear_of_it(tmp_path: Path) -> None:
-    file = QuotaFile(tmp_path / "quota.json")
-    file.save([Brought(network="n", node="a", window="day", used=9, since=NOON, renews=MIDNIGHT)])  # as before 0.2
+    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
+    file.save(
+        KeptQuotas(uses=(Brought(network="n", node="a", window="day", used=9, since=NOON, renews=MIDNIGHT),))
+    )  # as before 0.2
     named: list[str] = []
 
     class Hearing(Neighbour):
         async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
-            named.append(file.load()[1])
+            named.append(kept(file).host)
             return await super().exchange(own)
 
     for _ in range(2):
@@ -438,11 +450,11 @@ async def test_a_count_that_was_kept_without_a_name_gets_one_before_other_hosts_
 
 
 async def test_a_host_keeps_its_name_over_a_restart(tmp_path: Path) -> None:
-    file = QuotaFile(tmp_path / "quota.json")
+    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
     for _ in range(2):
         world = World(file)
         world.join("w1").spend(1)
-        name = file.load()[1]
+        name = (file.load() or KeptQuotas(uses=())).host
         await world.quotas.save()
     assert name
-    assert file.load()[1] == name
+    assert kept(file).host == name

@@ -14,6 +14,7 @@ from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.model import Settings
 from rpcaccel.config.validate import Misfit
 from rpcaccel.controlplane.settings.audit import LINES, Author
+from rpcaccel.controlplane.settings.kept_file import KeptFile
 from rpcaccel.controlplane.settings.ledger import (
     KEEP,
     ChangedMeanwhileError,
@@ -22,9 +23,10 @@ from rpcaccel.controlplane.settings.ledger import (
     NoFileError,
     Origin,
     RefusedError,
+    StateDocument,
     UnknownRevisionError,
+    state_file,
 )
-from rpcaccel.controlplane.settings.state_file import StateFile
 
 ME = Author("me", "page")
 Document = dict[str, Any]
@@ -57,9 +59,12 @@ class Crew:
         return self.refusal
 
 
+StateFile = KeptFile[StateDocument]
+
+
 @pytest.fixture
 def state(tmp_path: Path) -> StateFile:
-    return StateFile(tmp_path / "state.json")
+    return state_file(tmp_path / "state.json")
 
 
 @pytest.fixture
@@ -206,7 +211,9 @@ async def test_a_reload_keeps_what_was_changed_at_run_time_on_top(state: StateFi
     assert ledger.overlay() == {"networks": {"x": {"nodes": {"b": {"weight": 9}}}}}
 
 
-async def test_a_reload_that_is_refused_or_cannot_be_read_leaves_the_old_file_in_force(state: StateFile) -> None:
+async def test_a_reload_that_is_refused_or_cannot_be_read_leaves_the_old_file_in_force(
+    state: StateFile,
+) -> None:
     def unreadable() -> Settings:
         raise ConfigError([Fault("f", "", "cannot be read")])
 
@@ -241,7 +248,7 @@ async def test_without_a_state_file_it_is_said_that_changes_do_not_last() -> Non
 
 async def test_a_state_file_that_cannot_be_written_stops_no_change_and_is_said(tmp_path: Path) -> None:
     folder = Path(tempfile.mkdtemp(dir=tmp_path))
-    ledger = Ledger(made(), Origin(state=StateFile(folder / "gone" / "state.json")))
+    ledger = Ledger(made(), Origin(state=state_file(folder / "gone" / "state.json")))
     await ledger.change(weigh(5), ME)
     assert weight(ledger) == 5
     assert "cannot be written (No such file or directory)" in ledger.note
