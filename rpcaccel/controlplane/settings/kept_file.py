@@ -15,6 +15,8 @@ from msgspec import Struct
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 T = TypeVar("T", bound=Struct)
+LARGEST = 1 << 26
+"""Bytes of a file that is read, unless its owner needs fewer: more than any of them grows to."""
 
 
 class LostFileError(Exception):
@@ -28,7 +30,7 @@ class _Versioned(Struct):
 class KeptFile(Generic[T]):
     """A file of one JSON document."""
 
-    def __init__(self, path: Path, content: type[T], *, version: int = 1, largest: int = 1 << 20) -> None:
+    def __init__(self, path: Path, content: type[T], *, version: int = 1, largest: int = LARGEST) -> None:
         """The file at `path`.
 
         Args:

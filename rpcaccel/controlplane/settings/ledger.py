@@ -31,8 +31,6 @@ FIRST_REVISION = 1
 KEEP = 50
 """Older revisions that undo may go back to."""
 KEEP_SAVED = 10
-LARGEST_STATE = 1 << 26
-"""Bytes of a state file that is read."""
 
 
 class Earlier(Struct, frozen=True):
@@ -58,7 +56,7 @@ class StateDocument(Struct, frozen=True, kw_only=True):
 
 def state_file(path: FilePath) -> KeptFile[StateDocument]:
     """The state file. It holds secrets."""
-    return KeptFile(path, StateDocument, largest=LARGEST_STATE)
+    return KeptFile(path, StateDocument)
 
 
 class ChangedMeanwhileError(Exception):

@@ -64,7 +64,7 @@ class Fetch(Flight, eq=False, kw_only=True):
     """The call as it was planned last."""
     origin: CallOrigin
     ends: float = inf
-    """When the fetch must be over (monotonic seconds), if it is a part of another call."""
+    """When the fetch must be over (monotonic seconds). Infinite: `start` sets it by the deadline of the network."""
     only: tuple[NodeChooser, Finish] | None = None
     """The chooser of the one node that may be asked, so that no other is waited for or followed, and the function that
     makes the outcome from what that node said."""
