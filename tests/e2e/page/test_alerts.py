@@ -97,7 +97,7 @@ async def test_a_sentence_of_attention_is_silenced_and_goes_on_being_shown(
     await line.get_by_role("button", name="End silence: harmony-s0/c").click()
     await expect(page.get_by_role("dialog")).to_contain_text("It is about harmony-s0")
     await page.get_by_role("button", name="End it").click()
-    await expect(line.get_by_role("button", name="Silence: harmony-s0/c")).to_be_visible()
+    await expect(line.get_by_role("button", name="Silence: harmony-s0/c", exact=True)).to_be_visible()
     assert control.alerts.silences == ()
 
 
