@@ -20,6 +20,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Requ
 
 import typer
 
+from rpcaccel.cli import terminal
 from rpcaccel.config.secrets import shown_url
 from rpcaccel.core.wire.printable import printable
 
@@ -225,15 +226,10 @@ def _patience(method: str, path: str) -> float:
     return READING if method == "GET" or path.endswith("/record") else TIMEOUT
 
 
-def show_json(document: Any) -> None:
-    """Print a document for programs."""
-    typer.echo(json.dumps(document, indent=2))
-
-
 def show_change(done: dict[str, Any], *, as_json: bool) -> None:
     """Print the outcome of a change."""
     if as_json:
-        show_json(outcome(done))
+        terminal.show_json(outcome(done))
     else:
         typer.echo(told(done))
 
@@ -257,7 +253,7 @@ def told(done: dict[str, Any]) -> str:
     if done["change"] is None:
         return f"nothing to change; revision {done['revision']}"
     adopted = done["adopted"]
-    line = f"revision {done['revision']}: {done['change']['text']} ({adopted} worker{'' if adopted == 1 else 's'})"
+    line = f"revision {done['revision']}: {done['change']['text']} ({terminal.plural(adopted, 'worker')})"
     waiting = f"waits for a restart: {', '.join(done['waiting'])}" if done["waiting"] else ""
     return "\n".join(filter(None, [line, waiting, done["note"]]))
 

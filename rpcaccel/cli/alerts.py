@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from rpcaccel.cli import admin_client, progress_bar
+from rpcaccel.cli import admin_client, terminal
 from rpcaccel.config.value_types import parse_duration
 from rpcaccel.core.wire.printable import printable
 
@@ -50,7 +50,7 @@ def show(
         return 0
     found = admin_client.ask(admin, "GET", ALERTS)
     if as_json:
-        admin_client.show_json(found)
+        terminal.show_json(found)
         return 0
     _show(found)
     return 0
@@ -75,7 +75,7 @@ def send_test(
     """
     found = admin_client.ask(admin, "POST", f"{ALERTS}/test", json.dumps({"webhook": name}), patience=TESTING)
     if as_json:
-        admin_client.show_json(found)
+        terminal.show_json(found)
     elif not found["tests"]:
         typer.echo(f"there is no webhook; {HOW}")
     else:
@@ -108,7 +108,7 @@ def silence(
     found = admin_client.ask(admin, "POST", f"{ALERTS}/silences", json.dumps(asked))
     made = next(one for one in found["silences"] if one["what"] == printable(what))
     if as_json:
-        admin_client.show_json(made)
+        terminal.show_json(made)
         return 0
     kept = "" if found["kept"] else "; it ends with a restart, since there is no state file"
     typer.echo(printable(f"{made['what']} is silenced until {_clock(made['until'])}{kept}"))
@@ -136,7 +136,7 @@ def unsilence(
         )
     found = admin_client.ask(admin, "DELETE", f"{ALERTS}/silences/{quote(meant[0]['id'], safe='')}")
     if as_json:
-        admin_client.show_json(found["silences"])
+        terminal.show_json(found["silences"])
     else:
         typer.echo(printable(f"{meant[0]['what']} is not silenced any more"))
     return 0
@@ -153,12 +153,12 @@ def _show(found: dict[str, Any]) -> None:
     from rpcaccel.bench.report import terminal_table
 
     if found["webhooks"]:
-        terminal_table.show(_webhooks(found["webhooks"]), progress_bar.console(), named=1)
+        terminal_table.show(_webhooks(found["webhooks"]), terminal.console(), named=1)
     else:
         typer.echo(f"nobody is told: there is no webhook; {HOW}")
     typer.echo("")
     if found["alerts"]:
-        terminal_table.show(_alerts(found["alerts"]), progress_bar.console(), named=1)
+        terminal_table.show(_alerts(found["alerts"]), terminal.console(), named=1)
     else:
         typer.echo("nothing needs attention")
     for one in found["silences"]:

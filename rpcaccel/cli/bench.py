@@ -13,7 +13,7 @@ import typer
 from rpcaccel.bench.load.client import LoadTarget, parse
 from rpcaccel.bench.load.workload import LoadCall, NoEndpointError, written
 from rpcaccel.bench.report.report import Report
-from rpcaccel.cli import admin_client, progress_bar
+from rpcaccel.cli import admin_client, terminal
 from rpcaccel.config.value_types import parse_duration
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ def measured(
     if as_json:
         typer.echo(render.as_json(report), nl=False)
     else:
-        render.terminal(report, progress_bar.console())
+        render.terminal(report, terminal.console())
     for file in out or ():
         try:
             render.write(report, file)
@@ -316,7 +316,7 @@ def measured(
 
 
 def watched(
-    work: Callable[[Watch], Awaitable[T]], *signals: Signals, every: float = progress_bar.EVERY
+    work: Callable[[Watch], Awaitable[T]], *signals: Signals, every: float = terminal.PROGRESS_LINE_SECONDS
 ) -> tuple[T, bool]:
     """Run `work` under a progress bar; what it returns, and whether Ctrl-C, or one of these signals, ended it early.
     Raises what it raises.
@@ -327,7 +327,7 @@ def watched(
     from rpcaccel.dataplane import event_loop
 
     async def main() -> tuple[T, bool]:
-        with progress_bar.progress(every) as progress:
+        with terminal.progress(every) as progress:
             watch = Watch(progress)
             with watch.interruptible(*signals):
                 return await work(watch), watch.stopped

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rpcaccel.cli import admin_client, banner, options, progress_bar
+from rpcaccel.cli import admin_client, banner, options, terminal
+from rpcaccel.cli.terminal import Column, right
+from rpcaccel.core.wire.printable import printable
 
 if TYPE_CHECKING:
     from rpcaccel.cli.probe import Finding
@@ -70,10 +72,11 @@ def check(
     banner.say(source.notes, "console", "warning")
     settings = options.judged_from(source).settings
     findings, proofs = asyncio.run(_ask_all(settings, deep=deep))
+    documents = [document(finding, proofs) for finding in findings]
     if as_json:
-        admin_client.show_json({"nodes": [document(finding, proofs) for finding in findings]})
+        terminal.show_json({"nodes": documents})
     else:
-        _print(findings)
+        terminal.show(FINDINGS, documents, named=2)
         _print_proofs(proofs)
     return 1 if any(finding.trouble for finding in findings) else 0
 
@@ -121,43 +124,29 @@ def document(finding: Finding, proofs: Proofs) -> dict[str, Any]:
     return found | unknown | {"behind": finding.behind if finding.head >= 0 else None, "right": not finding.trouble}
 
 
-def _print(findings: Sequence[Finding]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from rpcaccel.bench.report import terminal_table
-
-    table = Table("network", "node", "address", "chain id", "head", "behind", "latency", "role", "WebSocket")
-    table.add_column("verdict", overflow="fold")
-    for finding in findings:
-        verdict = Text(finding.trouble or "right", style="bold red" if finding.trouble else "green")
-        table.add_row(*(Text(cell) for cell in cells(finding)), verdict)
-    terminal_table.show(table, progress_bar.console(), named=2)
+FINDINGS = (
+    Column("network"),
+    Column("node"),
+    Column("address", "url"),
+    right("chain id", "chain_id"),
+    *map(right, ("head", "behind")),
+    right("latency", lambda finding: terminal.milliseconds(finding["latency"])),
+    Column("role", lambda finding: finding["role"] or "–"),
+    Column("WebSocket", lambda finding: {None: "–", "right": "right"}.get(finding["websocket"], "wrong")),
+    Column(
+        "verdict",
+        lambda finding: finding["trouble"] or "right",
+        style=lambda finding: "bold red" if finding["trouble"] else "green",
+    ),
+)
+"""The columns of `rpcaccel check`; a row is a `document`."""
 
 
 def _print_proofs(proofs: Proofs) -> None:
     if not proofs:
         return
-    from rpcaccel.bench.report import terminal_table
-    from rpcaccel.cli.proofs import remarks, table
+    from rpcaccel.cli.proofs import PROOFS, remarks
 
-    console = progress_bar.console()
-    terminal_table.show(table(proofs), console, named=2)
+    terminal.show(PROOFS, list(proofs.items()), named=2, title="What calls in the shadow showed")
     for remark in remarks(proofs):
-        console.print(remark, markup=False, highlight=False)
-
-
-def cells(finding: Finding) -> list[str]:
-    """The row of a finding, without its verdict."""
-    reached = finding.head >= 0
-    return [
-        finding.network,
-        finding.node,
-        finding.url,
-        str(finding.chain_id) if reached else "-",
-        str(finding.head) if reached else "-",
-        str(finding.behind) if reached else "-",
-        f"{finding.latency * 1000:.1f} ms" if reached else "-",
-        finding.role or "-",
-        {"": "-", "right": "right"}.get(finding.websocket, "wrong"),
-    ]
+        typer.echo(printable(remark))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import typer
 
-from rpcaccel.cli import admin_client, progress_bar
+from rpcaccel.cli import admin_client, terminal
+from rpcaccel.cli.terminal import Column, right
 from rpcaccel.core.wire.printable import printable
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 FAULTS = {"service": "failed", "client": "by caller", "refused": "refused"}
 """The words for whose doing an error is."""
@@ -43,22 +39,21 @@ def errors(
         query = urlencode({"network": network, "minutes": minutes})
         found = admin_client.ask(admin, "GET", f"/api/v1/errors?{query}")
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
-        return 0
-    if samples:
-        typer.echo("\n".join(told(found)))
-        return 0
-    return _show(found, minutes)
-
-
-def _show(found: dict[str, Any], minutes: int) -> int:
-    from rpcaccel.bench.report import terminal_table
-
-    groups = [group for group in found["groups"] if group["lately"]]
-    if not groups:
-        typer.echo(f"no client got an error in the last {minutes} min")
+        terminal.show_json(found)
+    elif samples:
+        typer.echo("\n".join(map(printable, told(found))))
     else:
-        terminal_table.show(table(groups), progress_bar.console(), named=1)
+        _show(found, minutes)
+    return 0
+
+
+def _show(found: dict[str, Any], minutes: int) -> None:
+    """Print the groups of errors, failures of the service first, then by how many there were lately."""
+    groups = [group for group in found["groups"] if group["lately"]]
+    if groups:
+        terminal.show(GROUPS, sorted(groups, key=lambda one: (list(FAULTS).index(one["fault"]), -one["lately"])))
+    else:
+        typer.echo(f"no client got an error in the last {minutes} min")
     for words, unread in (("refused before they were a call", False), ("connections closed because nobody read", True)):
         counted = [
             f"{one['reason']} {one['total']}" for one in found["refusals"] if (one["reason"] in UNREAD) == unread
@@ -69,41 +64,6 @@ def _show(found: dict[str, Any], minutes: int) -> int:
         typer.echo(f"{len(found['unclassed'])} errors of nodes that no rule knows: see the view Errors, or --json")
     if found["forgotten"]:
         typer.echo(f"{found['forgotten']} groups ({found['forgotten_errors']} errors) were dropped for want of room")
-    return 0
-
-
-def table(groups: list[dict[str, Any]]) -> Table:
-    """A table with a row for each group, failures of the service first, then by how many there were lately."""
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    made.add_column("id")
-    made.add_column("last minute", justify="right")
-    made.add_column("lately", justify="right")
-    for heading in ("fault", "network", "method"):
-        made.add_column(heading)
-    made.add_column("code", justify="right")
-    for heading in ("node", "client", "text"):
-        made.add_column(heading)
-    for group in sorted(groups, key=lambda one: (list(FAULTS).index(one["fault"]), -one["lately"])):
-        made.add_row(*(Text(printable(cell)) for cell in _cells(group)))
-    return made
-
-
-def _cells(group: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        group["id"],
-        str(group["minute"]),
-        str(group["lately"]),
-        FAULTS[group["fault"]],
-        group["network"],
-        group["method"] or "(several)",
-        str(group["code"]),
-        _mostly(group["node"], group["nodes"]),
-        _mostly(group["client"], group["clients"]),
-        group["text"],
-    )
 
 
 def _mostly(name: str | None, counts: dict[str, int]) -> str:
@@ -111,33 +71,39 @@ def _mostly(name: str | None, counts: dict[str, int]) -> str:
     return name or (f"{len(counts)} of them" if counts else "–")
 
 
+GROUPS = (
+    Column("id"),
+    right("last minute", "minute"),
+    right("lately"),
+    Column("fault", lambda group: FAULTS[group["fault"]]),
+    Column("network"),
+    Column("method", lambda group: group["method"] or "(several)"),
+    right("code"),
+    Column("node", lambda group: _mostly(group["node"], group["nodes"])),
+    Column("client", lambda group: _mostly(group["client"], group["clients"])),
+    Column("text"),
+)
+"""The columns of `rpcaccel errors`."""
+
+
 def told(group: dict[str, Any]) -> Iterator[str]:
     """The lines about one group and its samples."""
+    yield f"{group['network']} {group['method']}: {group['code']} {group['text']}"
     kind = f", {group['kind']}" if group["kind"] else ""
-    yield printable(f"{group['network']} {group['method']}: {group['code']} {group['text']}")
-    often = f"{group['count']} since {_clock(group['first_seen'])}, {group['minute']} in the last minute"
+    often = f"{group['count']} since {terminal.clock(group['first_seen'])}, {group['minute']} in the last minute"
     yield f"{FAULTS[group['fault']]}{kind}: {often}"
     for sample in group["samples"]:
         request = f", request {sample['request']}" if sample["request"] else ""
+        note = f" ({sample['params_note']})" if sample["params_note"] else ""
         yield ""
-        yield printable(f"{_clock(sample['at'])}  client {sample['client']} ({sample['address'] or '–'}){request}")
-        yield printable(f"  params   {sample['params'] or '–'}{_note(sample['params_note'])}")
-        yield printable(f"  message  {sample['message']}  after {sample['seconds'] * 1000:.1f} ms")
+        yield f"{terminal.clock(sample['at'])}  client {sample['client']} ({sample['address'] or '–'}){request}"
+        yield f"  params   {sample['params'] or '–'}{note}"
+        yield f"  message  {sample['message']}  after {terminal.milliseconds(sample['seconds'])}"
         for attempt in sample["attempts"]:
-            took = f"{attempt['seconds'] * 1000:.1f} ms"
-            yield printable(
-                f"  attempt  node {attempt['node']}, {attempt['end']} after {took}: {attempt['said'] or '–'}"
-            )
+            end = f"{attempt['end']} after {terminal.milliseconds(attempt['seconds'])}"
+            yield f"  attempt  node {attempt['node']}, {end}: {attempt['said'] or '–'}"
     if not group["samples"]:
         yield "no call of it was kept whole"
-
-
-def _note(note: str) -> str:
-    return f" ({note})" if note else ""
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _id(given: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rpcaccel.cli import admin_client, options
+from rpcaccel.cli import admin_client, options, terminal
 from rpcaccel.core import client_limits
 
 
@@ -31,7 +31,7 @@ def key(
     hashed = client_limits.hashed(made)
     toml = f'{header}\nhashes = ["{hashed}"]'
     if as_json:
-        admin_client.show_json({"name": name, "key": made, "hash": hashed, "toml": f"{toml}\n"})
+        terminal.show_json({"name": name, "key": made, "hash": hashed, "toml": f"{toml}\n"})
     else:
         typer.echo(f"key   {made}\nhash  {hashed}\n\n{toml}")
 
@@ -57,7 +57,7 @@ def passwd(
     role, hashed = "read" if read_only else "admin", hash_password(password).reveal()
     toml = f'{header}\nrole = "{role}"\npassword = "{hashed}"'
     if as_json:
-        admin_client.show_json({"name": name, "role": role, "hash": hashed, "toml": f"{toml}\n"})
+        terminal.show_json({"name": name, "role": role, "hash": hashed, "toml": f"{toml}\n"})
     else:
         typer.echo(toml)
     return 0

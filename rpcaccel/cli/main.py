@@ -17,21 +17,18 @@ from rpcaccel import __version__
 from rpcaccel.cli import bench, completion
 from rpcaccel.cli.admin_client import CaCert, RemoteError
 from rpcaccel.cli.alerts import alerts
+from rpcaccel.cli.answers import explain, purge
 from rpcaccel.cli.check import check
 from rpcaccel.cli.client_errors import errors
-from rpcaccel.cli.clients import clients
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
-from rpcaccel.cli.explain import explain
-from rpcaccel.cli.hosts import hosts
 from rpcaccel.cli.nodes import drain, node, nodes, weight
-from rpcaccel.cli.purge import purge
 from rpcaccel.cli.record import record
 from rpcaccel.cli.replay import replay
 from rpcaccel.cli.serve import serve
 from rpcaccel.cli.settings import settings
 from rpcaccel.cli.simnode import simnode
-from rpcaccel.cli.subscriptions import subscriptions
+from rpcaccel.cli.views import clients, hosts, subscriptions
 from rpcaccel.cli.warm import warm
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.controlplane.workers.sockets import ListenError

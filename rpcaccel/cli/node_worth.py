@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import typer
 
-from rpcaccel.cli import admin_client, progress_bar
+from rpcaccel.cli import admin_client, terminal
 from rpcaccel.core.weights.weighing import told
 from rpcaccel.core.wire.printable import printable
 
@@ -28,13 +28,13 @@ def show(admin: str, over: str, *, as_json: bool) -> None:
     """Print the report over an hour or a day. Raises RemoteError."""
     found = admin_client.ask(admin, "GET", f"{REPORT}?over={over}")
     if as_json:
-        admin_client.show_json(found)
+        terminal.show_json(found)
         return
     from rpcaccel.bench.report import terminal_table
 
     for network in found["networks"]:
         nodes = [node for node in found["nodes"] if node["network"] == network["network"]]
-        terminal_table.show(table(nodes, found, network["network"]), progress_bar.console())
+        terminal_table.show(table(nodes, found, network["network"]), terminal.console())
         for line in said(network, nodes):
             typer.echo(line)
         for line in differed([case for case in found["cases"] if case["network"] == network["network"]]):
@@ -75,7 +75,7 @@ def apply(admin: str, *, yes: bool, as_json: bool) -> int:
         if not as_json:
             admin_client.show_change(made, as_json=False)
     if as_json:
-        admin_client.show_json({"applied": done})
+        terminal.show_json({"applied": done})
     return 0
 
 

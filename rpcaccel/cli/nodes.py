@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from rpcaccel.cli import admin_client, completion, node_worth, progress_bar
+from rpcaccel.cli import admin_client, completion, node_worth, terminal
+from rpcaccel.cli.terminal import Column, right
 from rpcaccel.config.names import NODE_TEXT, default_id, parse_node
 from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.core.wire.printable import printable
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 SETTINGS = "/api/v1/settings"
 
@@ -61,11 +59,9 @@ def nodes(
         return 0
     found = admin_client.ask(admin, "GET", "/api/v1/nodes")
     if as_json:
-        admin_client.show_json(found)
-        return 0
-    from rpcaccel.bench.report import terminal_table
-
-    terminal_table.show(table(found["nodes"]), progress_bar.console(), named=2)
+        terminal.show_json(found)
+    else:
+        terminal.show(NODES, found["nodes"], named=2, why_under="state")
     return 0
 
 
@@ -152,7 +148,7 @@ def add(
     patch = {"networks": {name: {"nodes": {node_id: new}}}}
     done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=settings["revision"])
     if as_json:
-        admin_client.show_json({"network": name, "id": node_id, "test": found, **admin_client.outcome(done)})
+        terminal.show_json({"network": name, "id": node_id, "test": found, **admin_client.outcome(done)})
         return 0
     typer.echo(f"{name}/{node_id}: {met(found)}")
     admin_client.show_change(done, as_json=False)
@@ -193,7 +189,7 @@ def met(found: dict[str, Any]) -> str:
         f"chain id {found['chain_id']}" if found["chain_id"] is not None else "",
         f"head {found['head']}" if found["head"] is not None else "no head",
         f"{found['lag']} blocks behind" if found["lag"] else "",
-        _milliseconds(found["latency"]) if found["latency"] is not None else "",
+        terminal.milliseconds(found["latency"]) if found["latency"] is not None else "",
         printable(found["note"]),
     ]
     return ", ".join(filter(None, facts))
@@ -260,52 +256,21 @@ def _place(networks: dict[str, Any], node: str) -> tuple[str, str]:
     raise admin_client.RemoteError(f"{'several nodes are' if found else 'no node is'} called {node}; there is: {there}")
 
 
-def table(listed: list[dict[str, Any]]) -> Table:
-    """A table with a row for each node, and another row with the reason of its state where there is one."""
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("network", "node", "address", "state"):
-        made.add_column(heading)
-    for heading in ("heads", "head", "weight", "wanted", "got", "p50", "in flight"):
-        made.add_column(heading, justify="right")
-    for node in listed:
-        made.add_row(*(Text(cell) for cell in _cells(node)))  # Text: [fd00::1] is no markup
-        if node["why"]:
-            made.add_row("", "", "", Text(f"  {printable(node['why'])}"))
-    return made
-
-
-def _cells(node: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        node["network"],
-        node["id"],
-        node["address"],
-        node["state"],
-        "pushed" if node.get("pushes") else "asked",
-        _number(node["head"]),
-        str(node["weight"]),
-        _wanted(node),
-        _percent(node["share_got"]),
-        _milliseconds((node.get("latency") or {}).get("p50")),
-        _number(node.get("in_flight")),
-    )
-
-
-def _number(value: int | None) -> str:
-    return "–" if value is None else str(value)
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
-
-
 def _wanted(node: dict[str, Any]) -> str:
     """The share that the weights ask for, with ~ where the balancer looks at more than weights."""
     share: float | None = node["share_wanted"]
-    return f"{'~' if share and node.get('share_aim') else ''}{_percent(share)}"
+    return f"{'~' if share and node.get('share_aim') else ''}{terminal.percent(share)}"
 
 
-def _milliseconds(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{seconds * 1000:.1f} ms"
+NODES = (
+    Column("network"),
+    Column("node", "id"),
+    *map(Column, ("address", "state")),
+    right("heads", lambda node: "pushed" if node.get("pushes") else "asked"),
+    *map(right, ("head", "weight")),
+    right("wanted", _wanted),
+    right("got", lambda node: terminal.percent(node["share_got"])),
+    right("p50", lambda node: terminal.milliseconds((node.get("latency") or {}).get("p50"))),
+    right("in flight", lambda node: terminal.number(node.get("in_flight"))),
+)
+"""The columns of `rpcaccel nodes`."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 from rpcaccel import chains
+from rpcaccel.cli import terminal
 from rpcaccel.cli.probe import Finding
+from rpcaccel.cli.terminal import Column, right
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.config.resilience import ahead_of
 from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode, Prover
@@ -16,14 +17,6 @@ from rpcaccel.controlplane.nodes.proving import AT_ONCE
 from rpcaccel.controlplane.nodes.shadow_calls import Account, allowed
 from rpcaccel.core.heads.proof import Proof
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-COLUMNS = (
-    *("network", "node", "state", "logs", "log range", "batch", "traces", "roles"),
-    *("agreement", "latency", "calls"),
-)
 
 
 async def prove_network(network: NetworkSettings, findings: Sequence[Finding]) -> dict[str, Proof]:
@@ -51,20 +44,6 @@ async def prove_network(network: NetworkSettings, findings: Sequence[Finding]) -
         return dict(zip(peers, await asyncio.gather(*map(prove, peers.values())), strict=True))
 
 
-def table(proofs: Mapping[tuple[str, str], Proof]) -> Table:
-    """A row for each node, by the names of its network and its node."""
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(*COLUMNS, title="What calls in the shadow showed")
-    for (network, node), proof in proofs.items():
-        differs = proof.agreement.differing > 0
-        row = [Text(cell) for cell in (network, node, *cells(proof))]
-        row[COLUMNS.index("agreement")].stylize("bold red" if differs else "")
-        made.add_row(*row)
-    return made
-
-
 def remarks(proofs: Mapping[tuple[str, str], Proof]) -> list[str]:
     """A line for everything that is wrong, or could not be found out."""
     said = []
@@ -74,21 +53,14 @@ def remarks(proofs: Mapping[tuple[str, str], Proof]) -> list[str]:
     return said
 
 
-def cells(proof: Proof) -> list[str]:
-    """The row of a proof, behind the names of its network and node."""
-    roles = [role if has else f"not {role}" for role, has in proof.shown.items()]
-    agreed, taken = proof.agreement, sorted(proof.latency.values())
-    return [
-        _from(proof.state_from, proof.head),
-        _from(proof.logs_from, proof.head),
-        _limit(proof.range_most, proof.range_tried, "block"),
-        _limit(proof.batch_most, proof.batch_tried),
-        "-" if proof.traces is None else "yes" if proof.traces else "no",
-        ", ".join(roles) or "-",
-        f"{agreed.compared - agreed.differing} of {agreed.compared}" if agreed.compared else "-",
-        f"{taken[len(taken) // 2] * 1000:.1f} ms" if taken else "-",
-        str(proof.calls),
-    ]
+def _median(proof: Proof) -> str:
+    taken = sorted(proof.latency.values())
+    return terminal.milliseconds(taken[len(taken) // 2] if taken else None)
+
+
+def _agreement(proof: Proof) -> str:
+    agreed = proof.agreement
+    return f"{agreed.compared - agreed.differing} of {agreed.compared}" if agreed.compared else "–"
 
 
 def _from(oldest: int | None, head: int) -> str:
@@ -97,10 +69,33 @@ def _from(oldest: int | None, head: int) -> str:
     return "all" if oldest == 0 else f"from {oldest} ({head - oldest} back)"
 
 
-def _limit(most: int | None, tried: int | None, what: str = "") -> str:
-    """A limit, or how far was tried without meeting one. A range of blocks is one longer than the difference of its
-    last and first block."""
+def _limit(most: int | None, tried: int | None, *, more: int = 0) -> str:
+    """A limit, or how far was tried without meeting one, and `more`: a range of blocks is one longer than the
+    difference of its last and first block."""
     if tried is None:
         return "unknown"
-    more = 1 if what else 0
     return f"{most + more}" if most is not None else f"no limit to {tried + more}"
+
+
+def _roles(proof: Proof) -> str:
+    return ", ".join(role if has else f"not {role}" for role, has in proof.shown.items()) or "–"
+
+
+PROOFS = (
+    Column("network", lambda pair: pair[0][0]),
+    Column("node", lambda pair: pair[0][1]),
+    Column("state", lambda pair: _from(pair[1].state_from, pair[1].head)),
+    Column("logs", lambda pair: _from(pair[1].logs_from, pair[1].head)),
+    Column("log range", lambda pair: _limit(pair[1].range_most, pair[1].range_tried, more=1)),
+    Column("batch", lambda pair: _limit(pair[1].batch_most, pair[1].batch_tried)),
+    Column("traces", lambda pair: {None: "–", True: "yes", False: "no"}[pair[1].traces]),
+    Column("roles", lambda pair: _roles(pair[1])),
+    Column(
+        "agreement",
+        lambda pair: _agreement(pair[1]),
+        style=lambda pair: "bold red" if pair[1].agreement.differing else "",
+    ),
+    right("latency", lambda pair: _median(pair[1])),
+    right("calls", lambda pair: str(pair[1].calls)),
+)
+"""The columns of a table of proofs; a row is a pair: the names of network and node, and the proof."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from rpcaccel import __version__
-from rpcaccel.cli import admin_client, bench
+from rpcaccel.cli import admin_client, bench, terminal
 from rpcaccel.config.value_types import parse_size
 from rpcaccel.simnode.chain.addresses import parse as read
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
@@ -270,7 +270,7 @@ def _recorded(written: Written, seconds: float, sample: float, admin: str) -> in
 def _tell(written: Written, to: Path, *, as_json: bool) -> None:
     if as_json:
         counted = {"calls": written.calls, "bytes": written.size, "transactions": written.writes}
-        admin_client.show_json({"file": str(to), **counted, "missed": written.missed, "full": written.full})
+        terminal.show_json({"file": str(to), **counted, "missed": written.missed, "full": written.full})
     else:
         typer.echo(f"{written.calls} calls, {written.size} bytes: {to}")
     if written.writes and not as_json:

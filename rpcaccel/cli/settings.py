@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rpcaccel.cli import admin_client
+from rpcaccel.cli import admin_client, terminal
 from rpcaccel.config.patch import compose
 from rpcaccel.core.wire.printable import printable
 
@@ -38,7 +38,7 @@ def get(
     """
     found: Any = admin_client.ask(admin, "GET", f"{SETTINGS}/difference" if difference else SETTINGS)
     shown = _below(found["difference"], path) if difference else _at(found["document"], path)
-    admin_client.show_json(shown)
+    terminal.show_json(shown)
     return 0
 
 
@@ -61,7 +61,7 @@ def set_(
         patch = compose(patch, parse(change))
     if dry_run:
         found = admin_client.ask(admin, "PATCH", f"{SETTINGS}?dry_run=1", json.dumps(patch))
-        admin_client.show_json(found["difference"])
+        terminal.show_json(found["difference"])
         return 0
     revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
     done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=revision)
@@ -101,7 +101,7 @@ def history(
     """
     found = admin_client.ask(admin, "GET", f"/api/v1/changes?limit={limit}")
     if as_json:
-        admin_client.show_json(found)
+        terminal.show_json(found)
         return 0
     for change in found["changes"]:
         typer.echo(line(change))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from msgspec import Struct
 
-from rpcaccel.cli import admin_client, bench, completion
+from rpcaccel.cli import admin_client, bench, completion, terminal
 from rpcaccel.config.names import NAME
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _run(prepared: _Prepared, *, as_json: bool) -> int:
     runner, stopped = bench.watched(lambda watch: _filled(watch, prepared), SIGINT, SIGTERM, every=EVERY)
     seconds = time.monotonic() - began
     if as_json:
-        admin_client.show_json(warm_texts.document(runner, prepared.facts, seconds))
+        terminal.show_json(warm_texts.document(runner, prepared.facts, seconds))
     else:
         typer.echo(warm_texts.summary(runner, prepared.facts, seconds))
     for line in warm_texts.complaints(runner, file):

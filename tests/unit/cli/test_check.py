@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from rpcaccel.cli.check import cells, split
+from rpcaccel.cli.check import FINDINGS, document, split
 from rpcaccel.cli.main import run
 from rpcaccel.cli.probe import Finding, probe_network
 from rpcaccel.cli.proofs import prove_network
+from rpcaccel.cli.terminal import table
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.simnode.server.factories import ethereum_chain, ethereum_nodes, harmony_chain, harmony_nodes, running
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -153,17 +155,11 @@ def test_urls_are_told_from_files_by_their_look() -> None:
 
 
 def test_a_node_that_was_not_reached_has_an_empty_row() -> None:
-    assert cells(Finding("net", "a", "http://a", trouble="no")) == [
-        "net",
-        "a",
-        "http://a",
-        "-",
-        "-",
-        "-",
-        "-",
-        "-",
-        "-",
-    ]
+    row = document(Finding("net", "a", "http://a", trouble="no"), {})
+    console = Console(width=160)
+    with console.capture() as captured:
+        console.print(table(FINDINGS, [row]))
+    assert captured.get().splitlines()[1].split() == ["net", "a", "http://a", *"––––––", "no"]
 
 
 async def test_a_deep_check_shows_what_each_node_has_and_what_differs(

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from rpcaccel.cli.main import run
-from rpcaccel.cli.nodes import doing, met, table
+from rpcaccel.cli.nodes import NODES, doing, met
+from rpcaccel.cli.terminal import table
 from tests.support.sample_control import SampleControl
 from tests.unit.cli.conftest import Ask
 
@@ -26,7 +27,9 @@ async def test_the_nodes_are_listed(ask: Ask) -> None:
 def test_a_node_that_pushes_its_heads_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     node = {"network": "x", "id": "a", "address": "a", "state": "serving", "head": 7, "weight": 1, "why": ""}
     node |= {"share_wanted": 0.5, "share_got": 0.75}
-    Console(width=120).print(table([{**node, "pushes": True}, {**node, "id": "b", "pushes": False}]))
+    Console(width=120).print(
+        table(NODES, [{**node, "pushes": True}, {**node, "id": "b", "pushes": False}], why_under="state")
+    )
     heading, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     assert [row[heading.index("heads")] for row in rows] == ["pushed", "asked"]
 
@@ -34,7 +37,7 @@ def test_a_node_that_pushes_its_heads_is_marked(capsys: pytest.CaptureFixture[st
 def test_an_address_in_brackets_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
     node = {"network": "x", "id": "a", "address": "[fd00::1]:9500", "state": "down", "head": None, "weight": 1}
     node |= {"share_wanted": 0.5, "share_got": None, "why": "no connection to [fd00::1]:9500"}
-    Console(width=120).print(table([node]))
+    Console(width=120).print(table(NODES, [node], why_under="state"))
     assert capsys.readouterr().out.count("[fd00::1]:9500") == 2
 
 
@@ -43,16 +46,20 @@ def test_the_share_wanted_is_marked_where_the_balancer_looks_at_more_than_weight
 ) -> None:
     node = {"network": "x", "id": "a", "address": "a", "state": "serving", "head": 1, "weight": 1, "why": ""}
     node |= {"share_wanted": 0.5, "share_got": 0.75}
-    Console(width=120).print(table([{**node, "share_aim": "shares of the keys"}]))
-    assert "~50%" in capsys.readouterr().out
-    Console(width=120).print(table([{**node, "share_aim": ""}, {**node, "share_wanted": None, "share_aim": "keys"}]))
+    Console(width=120).print(table(NODES, [{**node, "share_aim": "shares of the keys"}], why_under="state"))
+    assert "~50 %" in capsys.readouterr().out
+    Console(width=120).print(
+        table(
+            NODES, [{**node, "share_aim": ""}, {**node, "share_wanted": None, "share_aim": "keys"}], why_under="state"
+        )
+    )
     assert "~" not in capsys.readouterr().out
 
 
 def test_what_a_node_said_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     node = {"network": "x", "id": "a", "address": "a", "state": "down", "head": None, "weight": 1}
     node |= {"share_wanted": 0.5, "share_got": None, "why": "it says \x1b[2J\u202e"}
-    Console(width=120).print(table([node]))
+    Console(width=120).print(table(NODES, [node], why_under="state"))
     assert r"it says \x1b[2J\u202e" in capsys.readouterr().out
 
 

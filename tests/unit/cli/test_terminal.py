@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.cli import progress_bar
+from rpcaccel.cli import terminal
 
 
 def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bar.progress() as progress:
+    with terminal.progress() as progress:
         for share in (0.1, 0.2, 0.3):
             progress("measuring", share)
     out, err = capsys.readouterr()
@@ -16,4 +16,4 @@ def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_results_are_wide_where_nobody_looks() -> None:
-    assert progress_bar.console().width >= 80
+    assert terminal.console().width >= 80

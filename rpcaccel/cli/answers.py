@@ -1,18 +1,14 @@
-"""`rpcaccel explain`: how a running proxy would treat a call."""
+"""`rpcaccel explain` and `purge`: how a running proxy would treat a call, and the answers that it keeps."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from rpcaccel.cli import admin_client, progress_bar
-from rpcaccel.core.wire.printable import printable
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from rpcaccel.cli import admin_client, terminal
 
 
 def explain(
@@ -32,9 +28,9 @@ def explain(
     """
     found = admin_client.post(admin, "/api/v1/explain", question(call, params, network))
     if as_json:
-        admin_client.show_json(found)
-        return 0
-    progress_bar.console().print(table(found))
+        terminal.show_json(found)
+    else:
+        terminal.show_pairs(f"{found['method']} on {found['network']}", rows(found))
     return 0
 
 
@@ -52,20 +48,6 @@ def question(call: str, params: str, network: str) -> str:
         found = "CALL" if text is call else "PARAMS"
         raise typer.BadParameter(f"{found}: found {(call if text is call else params)!r}, which is not JSON") from None
     return f'{{"call": {text}, "network": {json.dumps(network)}}}'
-
-
-def table(found: dict[str, Any]) -> Table:
-    """The explanation as two columns."""
-    from rich.table import Table
-    from rich.text import Text
-
-    title = printable(f"{found['method']} on {found['network']}")
-    made = Table(title=Text(title), title_justify="left", show_header=False, box=None, padding=(0, 2))
-    made.add_column(style="bold", no_wrap=True)
-    made.add_column(overflow="fold")
-    for name, text in rows(found):
-        made.add_row(name, Text(printable(text)))  # Text: what a caller wrote is never read as markup
-    return made
 
 
 def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -130,3 +112,48 @@ def _candidates(found: dict[str, Any]) -> Iterator[str]:
         why = ", first since it took what this is about" if node["preferred"] else ""
         forced = ", for want of a better one" if found["forced"] else ""
         yield f"{place}. {node['id']}: head {node['head']}, {node['in_flight']} in flight{latency}{why}{forced}"
+
+
+def purge(
+    network: Annotated[str, typer.Option(metavar="NAME", help="Everything of this network.")] = "",
+    method: Annotated[str, typer.Option(metavar="NAME", help="Everything of this method.")] = "",
+    key: Annotated[str, typer.Option(metavar="KEY", help="One key, as `rpcaccel explain` shows it.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
+) -> int:
+    """Remove kept answers: of a network, a method, both together, one key, or all. Says first how many they are.
+
+    Examples:
+    rpcaccel purge --method hmyv2_getValidatorInformation --dry-run
+    rpcaccel purge --network harmony-s0 --yes
+    rpcaccel purge --all --admin 127.0.0.1:8889
+    """
+    if everything + bool(key) + bool(network or method) != 1:
+        raise typer.BadParameter("say what: --all, or --key, or --network and --method or one of them")
+    meant = {"network": network, "method": method, "key": key, "all": everything}
+    counted = admin_client.post(admin, "/api/v1/purge", json.dumps({**meant, "dry_run": True}))
+    if network and not counted["memory"] + counted["disk"] + counted["store"]:
+        admin_client.known_network(admin, network)  # of one that was removed, something may be kept
+    if dry_run or not (yes or admin_client.agreed(f"Remove {_amount(counted)}?", "nothing is removed")):
+        _say(counted, f"{_amount(counted)} would be removed", as_json=as_json)
+        return 0
+    done = admin_client.post(admin, "/api/v1/purge", json.dumps(meant))
+    _say(done, f"{_amount(done)} removed", as_json=as_json)
+    return 0 if done["complete"] else 1
+
+
+def _amount(counted: dict[str, Any]) -> str:
+    memory, disk, store = counted["memory"], counted["disk"], counted["store"]
+    return f"{terminal.plural(memory, 'answer')} in memory, {disk} on disk and {store} in Redis"
+
+
+def _say(document: dict[str, Any], text: str, *, as_json: bool) -> None:
+    if as_json:
+        terminal.show_json(document)
+        return
+    typer.echo(text)
+    if not document["complete"]:
+        typer.echo("rpcaccel: a worker, the disk or a Redis server did not answer: some may be left", err=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcaccel.cli.explain import question, rows
+from rpcaccel.cli.answers import question, rows
 from rpcaccel.cli.main import run
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.services import Program
