@@ -21,7 +21,7 @@ from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.dataplane.engine.hot_answers import SHARE, HotAnswers
+from rpcaccel.dataplane.engine.store_lookup import SHARE, HotAnswers
 from rpcaccel.stores.disk.disk_store import DiskStore
 
 CHUNK = 10_000

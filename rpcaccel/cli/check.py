@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rpcaccel.cli import admin_client, banner, options, terminal
-from rpcaccel.cli.terminal import Column, right
+from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.core.wire.printable import printable
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def check(
 
 def _reference() -> str:
     """The page of every key, as docs/settings.md holds it."""
-    from rpcaccel.config.reference import page
+    from rpcaccel.config.schema import page
     from rpcaccel.controlplane.settings.ledger import OF_A_WORKER, OF_THE_PROGRAM
 
     flags = {".".join(path): flag for flag, path in options.PATHS.items()}
@@ -125,15 +125,15 @@ def document(finding: Finding, proofs: Proofs) -> dict[str, Any]:
 
 
 FINDINGS = (
-    Column("network"),
-    Column("node"),
-    Column("address", "url"),
+    TableColumn("network"),
+    TableColumn("node"),
+    TableColumn("address", "url"),
     right("chain id", "chain_id"),
     *map(right, ("head", "behind")),
     right("latency", lambda finding: terminal.milliseconds(finding["latency"])),
-    Column("role", lambda finding: finding["role"] or "–"),
-    Column("WebSocket", lambda finding: {None: "–", "right": "right"}.get(finding["websocket"], "wrong")),
-    Column(
+    TableColumn("role", lambda finding: finding["role"] or "–"),
+    TableColumn("WebSocket", lambda finding: {None: "–", "right": "right"}.get(finding["websocket"], "wrong")),
+    TableColumn(
         "verdict",
         lambda finding: finding["trouble"] or "right",
         style=lambda finding: "bold red" if finding["trouble"] else "green",

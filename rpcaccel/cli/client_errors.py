@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import typer
 
 from rpcaccel.cli import admin_client, terminal
-from rpcaccel.cli.terminal import Column, right
+from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.core.wire.printable import printable
 
 FAULTS = {"service": "failed", "client": "by caller", "refused": "refused"}
@@ -72,16 +72,16 @@ def _mostly(name: str | None, counts: dict[str, int]) -> str:
 
 
 GROUPS = (
-    Column("id"),
+    TableColumn("id"),
     right("last minute", "minute"),
     right("lately"),
-    Column("fault", lambda group: FAULTS[group["fault"]]),
-    Column("network"),
-    Column("method", lambda group: group["method"] or "(several)"),
+    TableColumn("fault", lambda group: FAULTS[group["fault"]]),
+    TableColumn("network"),
+    TableColumn("method", lambda group: group["method"] or "(several)"),
     right("code"),
-    Column("node", lambda group: _mostly(group["node"], group["nodes"])),
-    Column("client", lambda group: _mostly(group["client"], group["clients"])),
-    Column("text"),
+    TableColumn("node", lambda group: _mostly(group["node"], group["nodes"])),
+    TableColumn("client", lambda group: _mostly(group["client"], group["clients"])),
+    TableColumn("text"),
 )
 """The columns of `rpcaccel errors`."""
 

@@ -13,7 +13,7 @@ from rpcaccel.chains import Chain
 from rpcaccel.cli.probe import ProbedNode, ProbeError, number
 from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NodeSettings
-from rpcaccel.config.names import network_name, parse_node
+from rpcaccel.config.value_types import network_name, parse_node
 from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rpcaccel.cli import admin_client, completion, node_worth, terminal
-from rpcaccel.cli.terminal import Column, right
-from rpcaccel.config.names import NODE_TEXT, default_id, parse_node
+from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.config.secrets import NodeUrl
+from rpcaccel.config.value_types import NODE_TEXT, default_id, parse_node
 from rpcaccel.core.wire.printable import printable
 
 SETTINGS = "/api/v1/settings"
@@ -263,9 +263,9 @@ def _wanted(node: dict[str, Any]) -> str:
 
 
 NODES = (
-    Column("network"),
-    Column("node", "id"),
-    *map(Column, ("address", "state")),
+    TableColumn("network"),
+    TableColumn("node", "id"),
+    *map(TableColumn, ("address", "state")),
     right("heads", lambda node: "pushed" if node.get("pushes") else "asked"),
     *map(right, ("head", "weight")),
     right("wanted", _wanted),

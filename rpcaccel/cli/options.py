@@ -14,8 +14,8 @@ import typer
 from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
 from rpcaccel.config.model import Settings
-from rpcaccel.config.names import NAME, NODE_TEXT, ids_once
 from rpcaccel.config.validate import NO_NETWORK, Judge
+from rpcaccel.config.value_types import NAME, NODE_TEXT, ids_once
 
 Nodes = Annotated[
     list[str] | None,

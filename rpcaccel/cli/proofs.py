@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from rpcaccel import chains
 from rpcaccel.cli import terminal
 from rpcaccel.cli.probe import Finding
-from rpcaccel.cli.terminal import Column, right
+from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.config.resilience import ahead_of
 from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode, Prover
@@ -82,15 +82,15 @@ def _roles(proof: Proof) -> str:
 
 
 PROOFS = (
-    Column("network", lambda pair: pair[0][0]),
-    Column("node", lambda pair: pair[0][1]),
-    Column("state", lambda pair: _from(pair[1].state_from, pair[1].head)),
-    Column("logs", lambda pair: _from(pair[1].logs_from, pair[1].head)),
-    Column("log range", lambda pair: _limit(pair[1].range_most, pair[1].range_tried, more=1)),
-    Column("batch", lambda pair: _limit(pair[1].batch_most, pair[1].batch_tried)),
-    Column("traces", lambda pair: {None: "–", True: "yes", False: "no"}[pair[1].traces]),
-    Column("roles", lambda pair: _roles(pair[1])),
-    Column(
+    TableColumn("network", lambda pair: pair[0][0]),
+    TableColumn("node", lambda pair: pair[0][1]),
+    TableColumn("state", lambda pair: _from(pair[1].state_from, pair[1].head)),
+    TableColumn("logs", lambda pair: _from(pair[1].logs_from, pair[1].head)),
+    TableColumn("log range", lambda pair: _limit(pair[1].range_most, pair[1].range_tried, more=1)),
+    TableColumn("batch", lambda pair: _limit(pair[1].batch_most, pair[1].batch_tried)),
+    TableColumn("traces", lambda pair: {None: "–", True: "yes", False: "no"}[pair[1].traces]),
+    TableColumn("roles", lambda pair: _roles(pair[1])),
+    TableColumn(
         "agreement",
         lambda pair: _agreement(pair[1]),
         style=lambda pair: "bold red" if pair[1].agreement.differing else "",

@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 """A document of the admin API, or a part of one."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table."""
 
     heading: str
@@ -38,12 +38,12 @@ class Column(NamedTuple):
     """The colour and weight of the cell of a row, in the words of rich."""
 
 
-def right(heading: str, cell: str | Callable[[Any], str] = "") -> Column:
+def right(heading: str, cell: str | Callable[[Any], str] = "") -> TableColumn:
     """A column of figures."""
-    return Column(heading, cell, right=True)
+    return TableColumn(heading, cell, right=True)
 
 
-def table(columns: Sequence[Column], rows: Sequence[Any], *, title: str = "", why_under: str = "") -> Table:
+def table(columns: Sequence[TableColumn], rows: Sequence[Any], *, title: str = "", why_under: str = "") -> Table:
     """A table with a row for each of `rows`. Control characters are shown as escapes, and nothing is read as markup.
 
     `why_under`: a heading; the member `why` of a row is shown in a row of its own below this column.
@@ -60,7 +60,7 @@ def table(columns: Sequence[Column], rows: Sequence[Any], *, title: str = "", wh
 
 
 def show(
-    columns: Sequence[Column], rows: Sequence[Any], *, named: int = 1, title: str = "", why_under: str = ""
+    columns: Sequence[TableColumn], rows: Sequence[Any], *, named: int = 1, title: str = "", why_under: str = ""
 ) -> None:
     """Print a table. On a terminal that is too narrow, each row is printed by itself under its first `named` cells."""
     terminal_table.show(table(columns, rows, title=title, why_under=why_under), console(), named=named)
@@ -76,7 +76,7 @@ def show_pairs(title: str, pairs: Iterable[tuple[str, str]]) -> None:
     console().print(made)
 
 
-def _cell(column: Column, row: Any) -> str:
+def _cell(column: TableColumn, row: Any) -> str:
     cell = column.cell or column.heading
     return printable(number(row[cell]) if isinstance(cell, str) else cell(row))
 

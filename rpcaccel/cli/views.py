@@ -8,32 +8,32 @@ from typing import Any
 import typer
 
 from rpcaccel.cli import admin_client, terminal
-from rpcaccel.cli.terminal import Column, right
+from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.core.wire.printable import printable
 
 CLIENTS = (
-    Column("client", lambda client: client["name"] + ("" if client["enabled"] else " (disabled)")),
+    TableColumn("client", lambda client: client["name"] + ("" if client["enabled"] else " (disabled)")),
     right("calls", "calls_total"),
     right("a second", lambda client: terminal.rate(client["calls_per_second"])),
     right("in flight", "in_flight"),
     right("refused", "limited_total"),
     right("last call", lambda client: "never" if client["seen"] is None else f"{client['seen']:.0f} s ago"),
-    Column("refused by", lambda client: terminal.counts(client["limited"])),
+    TableColumn("refused by", lambda client: terminal.counts(client["limited"])),
 )
 SUBSCRIPTIONS = (
-    Column("network"),
-    Column("subscriptions", lambda one: terminal.counts(one["kinds"])),
+    TableColumn("network"),
+    TableColumn("subscriptions", lambda one: terminal.counts(one["kinds"])),
     right("topics"),
     right("sent a second", lambda one: terminal.rate(one["notifications_per_second"])),
     right("lateness p50", lambda one: terminal.milliseconds((one["lateness"] or {}).get("p50"))),
     right("p99", lambda one: terminal.milliseconds((one["lateness"] or {}).get("p99"))),
     right("filled in", "filled"),
     *map(right, ("abandoned", "resumed", "replayed")),
-    Column("closed", lambda one: terminal.counts(one["cut"])),
+    TableColumn("closed", lambda one: terminal.counts(one["cut"])),
 )
 HOSTS = (
-    Column("host", lambda host: host["name"] + (" (here)" if host["here"] else "")),
-    Column("state"),
+    TableColumn("host", lambda host: host["name"] + (" (here)" if host["here"] else "")),
+    TableColumn("state"),
     right("heard", lambda host: "now" if host["here"] else f"{host['heard']:.0f} s ago"),
     right("calls/s", lambda host: terminal.rate(host["calls_per_second"])),
     right("hits", lambda host: terminal.percent(host["hit_ratio"])),
@@ -41,7 +41,7 @@ HOSTS = (
     right("workers"),
     right("settings", "revision"),
     right("blocks behind", lambda host: terminal.number(max((head["lag"] for head in host["heads"]), default=None))),
-    Column("version"),
+    TableColumn("version"),
 )
 
 

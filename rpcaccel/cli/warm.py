@@ -12,7 +12,7 @@ import typer
 from msgspec import Struct
 
 from rpcaccel.cli import admin_client, bench, completion, terminal
-from rpcaccel.config.names import NAME
+from rpcaccel.config.value_types import NAME
 
 if TYPE_CHECKING:
     from rpcaccel.bench.load.progress import Watch

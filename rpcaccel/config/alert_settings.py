@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from rpcaccel.config.names import NAME
 from rpcaccel.config.secrets import HeaderText, NodeUrl
 from rpcaccel.config.sections import Section
-from rpcaccel.config.value_types import Duration, HeaderName, listed
+from rpcaccel.config.value_types import NAME, Duration, HeaderName, listed
 
 MOST_WEBHOOKS = 10
 _PAGE = 'the address of the page, such as "https://rpc.example:8889/", without user, password and query'

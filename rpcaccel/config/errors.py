@@ -13,9 +13,9 @@ import msgspec
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from rpcaccel.config.expand import Expanded
-from rpcaccel.config.names import NODE_TEXT
 from rpcaccel.config.secrets import Secret, shown_url
+from rpcaccel.config.toml_file import Expanded
+from rpcaccel.config.value_types import NODE_TEXT
 
 Path = tuple[str | int, ...]
 

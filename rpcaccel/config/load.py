@@ -31,11 +31,10 @@ from rpcaccel.config.errors import (
     source_of,
     unknown_key,
 )
-from rpcaccel.config.expand import expand
 from rpcaccel.config.model import Settings
-from rpcaccel.config.names import named_nodes
-from rpcaccel.config.toml_lines import lines_of
+from rpcaccel.config.toml_file import expand, lines_of
 from rpcaccel.config.validate import Judge, validate
+from rpcaccel.config.value_types import named_nodes
 
 PREFIX = "RPCACCEL_"
 _ARGUMENTS = ("CONFIG", "NODES", "CHAIN", "SHARD", "DEBUG", "ADMIN", "CACERT", "TOKEN", "STATE")

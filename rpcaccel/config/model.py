@@ -8,12 +8,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from rpcaccel.config.alert_settings import AlertsSettings
-from rpcaccel.config.http_settings import MIB, HttpSettings
-from rpcaccel.config.names import NAME, NODE_ID, default_id, named_nodes, parse_node
 from rpcaccel.config.resilience import ErrorRuleSettings, ResilientNetwork, ResilientNode, ResilientProgram
 from rpcaccel.config.secrets import HeaderText, NodeSocketUrl, NodeUrl, PasswordHash, RedisUrl
-from rpcaccel.config.sections import ClientsSettings, ErrorsSettings, LogSettings, Section, TracingSettings
+from rpcaccel.config.sections import (
+    MIB,
+    ClientsSettings,
+    ErrorsSettings,
+    HttpSettings,
+    LogSettings,
+    Section,
+    TracingSettings,
+)
 from rpcaccel.config.value_types import (
+    NAME,
+    NODE_ID,
     BalancerName,
     ChainName,
     Duration,
@@ -27,6 +35,9 @@ from rpcaccel.config.value_types import (
     Size,
     Whole,
     WorkerCount,
+    default_id,
+    named_nodes,
+    parse_node,
 )
 
 MOST_NODES, MOST_NETWORKS, MOST_NODES_IN_ALL = 500, 100, 1000

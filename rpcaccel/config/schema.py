@@ -1,14 +1,23 @@
-"""The JSON Schema of the configuration file, and from it the list of settings that a page offers for change."""
+"""The JSON Schema of the configuration file, from it the list of settings that a page offers for change, and the
+reference: a page in Markdown with every key of the model, which docs/settings.md keeps.
+
+Everything in the reference comes from the model: what a key takes, its default and bounds, its explanation, an example
+that is valid as it stands, and the version that brought it. A field whose default says little (nothing, 0, an empty
+list) names its own example by `examples`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 from msgspec import UNSET, Struct, UnsetType
 
+from rpcaccel import balancers, chains
 from rpcaccel.config.model import Settings
-from rpcaccel.config.names import NODE_TEXT
+from rpcaccel.config.sections import SINCE, Section
+from rpcaccel.config.value_types import KNOWN, NODE_TEXT, format_duration, format_size
 
 Kind = Literal["size", "duration", "whole", "number", "switch", "choice", "list", "text"]
 """What a field takes: bytes, seconds, a whole or any number, yes or no, one of `choices`, a list of texts, a text."""
@@ -113,3 +122,239 @@ def describe(path: tuple[str, ...], field: Mapping[str, Any]) -> Described:
         above=value.get("exclusiveMinimum"),
         below=value.get("exclusiveMaximum"),
     )
+
+
+FIRST = "0.2.0"
+"""The first version that was released; a field that came later says so (sections.Since)."""
+
+_NAMES = {"networks": "harmony-s0", "nodes": "own", "accounts": "ops", "keys": "my-dapp", "rules": "eth_getLogs"}
+"""The name that an example has in each table of names; "example" in any other."""
+_KIND_WORDS = {"switch": "true or false", "whole": "whole number"}
+_PROGRAM = "Keys of the whole program, which stand in a file before its first table."
+_KNOWN = {"chains": chains.names, "balancers": balancers.names}
+"""The values of keys that name one of the files in a folder (value_types.KNOWN)."""
+_INTRODUCTION = """\
+# Settings
+
+This page lists every key of the configuration file. [Configure](configure.md) explains how to work with settings.
+`make reference` writes the page from the model of the settings, `rpcaccel check --reference` prints it for the version
+that is installed, and `rpcaccel check --schema` prints the same keys as JSON Schema.
+
+- **Key** is the path that faults, commands and the admin API use. `*` stands for a name that you choose (of a network,
+  a node, an account, a method), or for the position of a table in a list of tables.
+- **Takes** is the type with its bounds. A *size* is a number of bytes, or a text such as `"256MB"` (256,000,000 bytes)
+  or `"5MiB"` (5 times 1,048,576 bytes). A *duration* is a number of seconds, or a text such as `"30ms"`, `"10s"`,
+  `"2m"` or `"12h"`. A *secret text* is never shown again.
+- **Default** is what holds where the key is absent. *Required* means that there is no default; *unset* means that the
+  explanation says what happens.
+- **Applied** says when a change at run time is in force: *at once* is the next call, *new workers* is after SIGHUP, and
+  *restart* is after a restart of the program.
+- **Since** is the first version that has the key.
+
+The block below each table is a part of a configuration file with every key of the table. Its comment shows the
+environment variable of one key. The other keys have variables as well: `RPCACCEL_` and the path in capitals, with `__`
+for each dot, and `_` for each character that a variable cannot hold. A list of tables is one variable with a JSON list.
+"""
+
+
+class _Place(NamedTuple):
+    """Where a table stands."""
+
+    path: tuple[str, ...] = ()
+    """Its path, with EACH for names and positions."""
+    written: tuple[str, ...] = ()
+    """Its path in the header of an example, with names."""
+    variables: str | None = "RPCACCEL_"
+    """The first part of its environment variables; None where keys have none."""
+    is_list: bool = False
+    """It is a member of a list of tables."""
+
+
+class _Row(NamedTuple):
+    """One key of a table, as cells of the page."""
+
+    path: str
+    takes: str
+    default: str
+    since: str
+    text: str
+    example: str | None
+    """The value as a file holds it; None of a key whose tables have a heading of their own."""
+
+
+def page(*, restart: Collection[str], new_workers: Collection[str], flags: Mapping[str, str]) -> str:
+    """The page. `restart` and `new_workers` are the paths whose changes wait for those; `flags` names the flag of a
+    path."""
+    root = schema()
+    waits = {**dict.fromkeys(new_workers, "new workers"), **dict.fromkeys(restart, "restart")}
+    found = list(tables(Settings, root))
+    links = [f"[{_title(place)}](#{_anchor(_title(place))})" for place, _, _ in found]
+    sections = [_section(place, model, rows, waits, flags) for place, model, rows in found]
+    return "\n".join([_INTRODUCTION, " · ".join(links), *sections]) + "\n"
+
+
+def tables(model: type[Section], root: Mapping[str, Any]) -> Iterator[tuple[_Place, type[Section], list[_Row]]]:
+    """The tables of a model with their keys, the outer ones first. `root` is the model's JSON Schema. Raises ValueError
+    naming a field that should have an example."""
+    return _tables(model, root, root.get("$defs", {}), _Place())
+
+
+def _tables(
+    model: type[Section], table: Mapping[str, Any], tables: Mapping[str, Any], place: _Place
+) -> Iterator[tuple[_Place, type[Section], list[_Row]]]:
+    """Each table of the model with its keys: first a table's own, then those that it has in common with others."""
+    rows: list[_Row] = []
+    inner: list[tuple[type[Section], Mapping[str, Any], _Place]] = []
+    for name in sorted(table["properties"], key=lambda name: _inherits(model, name)):
+        field = table["properties"][name]
+        below, several = members(field, tables)
+        if below is not None:
+            inner.append((_section_in(model.model_fields[name].annotation), below, _below(place, name, field, several)))
+        if below is None or several:
+            rows.append(_row((*place.path, name), field, required=name in table.get("required", ())))
+    yield place, model, rows
+    for part, below, there in inner:
+        yield from _tables(part, below, tables, there)
+
+
+def _inherits(model: type[Section], name: str) -> bool:
+    return any(name in getattr(base, "model_fields", ()) for base in model.__mro__[1:])
+
+
+def _section_in(annotation: Any) -> type[Section]:
+    """The section that an annotation holds: itself, or as a member of a list or a table."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next(_section_in(part) for part in reversed(get_args(annotation)) if part is not Ellipsis)
+
+
+def _below(place: _Place, name: str, field: Mapping[str, Any], several: bool) -> _Place:
+    """The place of the table, or of each of several tables, under a key."""
+    is_list, example = field.get("type") == "array", _NAMES.get(name, "example")
+    named = several and (not is_list or name == "nodes")  # a variable finds a node by its id
+    variables = None if place.variables is None or (is_list and not named) else f"{place.variables}{_capitals(name)}__"
+    if named and variables is not None:
+        variables += f"{_capitals(example)}__"
+    written = (*place.written, name, *([example] if several and not is_list else ()))
+    return _Place((*place.path, name, *([EACH] if several else ())), written, variables, is_list)
+
+
+def _capitals(name: str) -> str:
+    return "".join(char if char.isalnum() else "_" for char in name.upper())
+
+
+def _row(path: tuple[str, ...], field: Mapping[str, Any], *, required: bool) -> _Row:
+    below = field.get("items", field)
+    is_table = "$ref" in below or field.get("type") == "object"
+    one = describe(path, field)
+    examples = field.get("examples", ())
+    return _Row(
+        path=".".join(path),
+        takes=_takes_tables(field) if is_table else _takes(one, field),
+        default="*required*"
+        if required
+        else "*unset*"
+        if one.default is UNSET
+        else f"`{_toml(one.default, one.kind)}`",
+        since=field.get(SINCE, FIRST),
+        text=one.text,
+        example=_toml(examples[0], "text") if examples else None if is_table else _toml(_example(one), one.kind),
+    )
+
+
+def _example(one: Described) -> Any:
+    """The default where it says something; true of a switch that is off."""
+    if one.default is False:
+        return True
+    if one.default is UNSET or one.default in (0, "", []):
+        raise ValueError(f"{one.path}: its field has to name an example (examples=[...]): its default says little")
+    return one.default
+
+
+def _takes_tables(field: Mapping[str, Any]) -> str:
+    if field.get("type") == "array":
+        most = f", at most {field['maxItems']:,}" if "maxItems" in field else ""
+        return f"list of tables{most}"
+    values = field.get("additionalProperties")
+    return "tables by name" if not values or "$ref" in values else "secret texts by name"
+
+
+def _takes(one: Described, field: Mapping[str, Any]) -> str:
+    """The type and the bounds of a value."""
+    if choices := one.choices or _KNOWN.get(field.get(KNOWN, ""), tuple)():
+        named = ", ".join(f"`{json.dumps(choice)}`" for choice in choices)
+        return f"list of {named}" if one.kind == "list" else named
+    if one.kind == "list":
+        of = {"integer": "whole numbers", "array": "texts or of lists of texts"}.get(
+            field["items"].get("type"), "texts"
+        )
+        return f"list of secret {of}" if field["items"].get("writeOnly") else f"list of {of}"
+    if one.kind == "text":
+        longest = f", at most {field['maxLength']:,} characters" if "maxLength" in field else ""
+        return ("secret text" if field.get("writeOnly") else "text") + longest
+    also = ' or `"auto"`' if "^auto$" in field.get("pattern", "") else ""
+    return ", ".join([_KIND_WORDS.get(one.kind, one.kind) + also, *_bounds_in_words(one)])
+
+
+def _bounds_in_words(one: Described) -> Iterator[str]:
+    least, most = one.least, one.most
+    if least is not None and most is not None:
+        yield f"{_bound(least, one.kind)} to {_bound(most, one.kind)}"
+        return
+    for words, bound in (("at least", least), ("above", one.above), ("at most", most), ("below", one.below)):
+        if bound is not None:
+            yield f"{words} {_bound(bound, one.kind)}"
+
+
+def _bound(value: float, kind: str) -> str:
+    if kind in ("size", "duration"):
+        return _toml(value, kind).strip('"')
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
+
+
+def _toml(value: Any, kind: str) -> str:
+    """A value as a file holds it. Sizes and durations are texts with a unit."""
+    if isinstance(value, Mapping):
+        return (
+            "{ " + ", ".join(f"{key} = {_toml(inner, kind)}" for key, inner in value.items()) + " }" if value else "{}"
+        )
+    if kind in ("size", "duration") and not isinstance(value, str):
+        return f'"{format_size(int(value)) if kind == "size" else format_duration(value)}"' if value else "0"
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _section(
+    place: _Place, model: type[Section], rows: list[_Row], waits: Mapping[str, str], flags: Mapping[str, str]
+) -> str:
+    about = " ".join((model.__doc__ or "").split()) if place.path else _PROGRAM
+    lines = [f"\n## {_title(place)}\n", about, ""]
+    lines += ["| key | takes | default | applied | since | explanation |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        when = next((when for at, when in waits.items() if f"{row.path}.".startswith(f"{at}.")), "at once")
+        text = row.text + (f" Flag: `{flags[row.path]}`." if row.path in flags else "")
+        cells = (f"`{row.path}`", row.takes, row.default, when, row.since, text)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join([*lines, "", "```toml", *_block(place, model, rows), "```"])
+
+
+def _block(place: _Place, model: type[Section], rows: list[_Row]) -> Iterator[str]:
+    """The keys of a table as a file holds them, below the variable of one of them, of a number if there is one."""
+    shown = [(row.path.rpartition(".")[2], row.example) for row in rows if row.example is not None]
+    if place.variables is not None:
+        key, example = next((pair for pair in shown if pair[1].strip('"')[0].isdigit()), shown[0])
+        yield f"# in the environment: {place.variables}{_capitals(key)}={example}"
+    if model.beside:
+        yield f"{model.beside}\n"
+    if place.path:
+        yield f"[[{'.'.join(place.written)}]]" if place.is_list else f"[{'.'.join(place.written)}]"
+    yield from (f"{key} = {example}" for key, example in shown)
+
+
+def _title(place: _Place) -> str:
+    return f"`{'.'.join(place.path)}`" if place.path else "The program"
+
+
+def _anchor(title: str) -> str:
+    return "".join(char for char in title.lower().replace(" ", "-") if char.isalnum() or char in "-_")

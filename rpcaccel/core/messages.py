@@ -15,7 +15,7 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.nodes.quota import Brought, QuotaUse
+from rpcaccel.core.nodes.limits import Brought, QuotaUse
 from rpcaccel.core.replies.unknown_errors import UnclassedError
 from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.error_log import ErrorNews

@@ -38,7 +38,7 @@ from rpcaccel.core.messages import (
     Started,
     Word,
 )
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.dataplane.event_loop import run
 from rpcaccel.dataplane.output import shield
 from rpcaccel.dataplane.worker import Worker

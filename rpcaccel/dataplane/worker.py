@@ -24,14 +24,14 @@ from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.memo import part_of
 from rpcaccel.core.messages import Announced, NodeReport, Noted, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.eligibility import explain, rests
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.core.stats.counters import NetworkCell, TallySnapshot
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane import gauges
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.explain import explanation
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
-from rpcaccel.dataplane.engine.hot_answers import HotAnswers
+from rpcaccel.dataplane.engine.store_lookup import HotAnswers
 from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, LongestTurn, in_turns
 from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
@@ -43,12 +43,10 @@ from rpcaccel.dataplane.live.pending import PendingTransactions
 from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.networks.worker_state import WorkerState
-from rpcaccel.dataplane.rpc.admission import Admission
+from rpcaccel.dataplane.rpc.admission import Admission, Neighbours, SharedLimits, routes
 from rpcaccel.dataplane.rpc.calls import Calls
 from rpcaccel.dataplane.rpc.observer import Observer, Observers
-from rpcaccel.dataplane.rpc.path_routes import routes
 from rpcaccel.dataplane.rpc.recorder import Recorder
-from rpcaccel.dataplane.rpc.shared_limits import Neighbours, SharedLimits
 
 BACKLOG = 1024
 """The number of connections that may wait to be accepted."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from rpcaccel.controlplane.stats.snapshot import AlertFigures, Frame, HeadView, NodeView, Notice, WorkerView
-from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.nodes.limits import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
 from rpcaccel.core.stats.counters import AnswerSource, Step, TallySnapshot, bump

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rpcaccel.controlplane.stats.snapshot import NodeView, Notice
 from rpcaccel.core.agreement.cases import Case, CaseAnswer
 from rpcaccel.core.heads.proof import PeerAgreement, Proof
-from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.nodes.limits import QuotaUse
 from tests.support.sample_view import NETWORK, SampleView
 
 HEAD = 61_204_000

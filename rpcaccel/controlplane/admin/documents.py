@@ -47,7 +47,7 @@ from rpcaccel.controlplane.stats.summaries import (
     subscription_figures,
 )
 from rpcaccel.core.client_limits import ANONYMOUS
-from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.nodes.limits import QuotaUse
 from rpcaccel.core.stats.counters import REMOVES, Cell, ClientCell, NodeCell, TallySnapshot, Tier
 from rpcaccel.core.stats.histogram import Histogram
 

@@ -15,7 +15,7 @@ from rpcaccel.controlplane.nodes.probes import Asker, Questions, block_hash
 from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, judge
 from rpcaccel.core.live.block import LONGEST_HEADER
-from rpcaccel.core.nodes.inflow import Inflow
+from rpcaccel.core.nodes.sliding_window import Inflow
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.upstream.node_socket import PATIENCE, Heard

@@ -25,7 +25,7 @@ from rpcaccel.controlplane.nodes.shadow_calls import Allowance, allowed
 from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
-from rpcaccel.core.nodes.quota import Brought, QuotaUse, Window, runs_out, window_end
+from rpcaccel.core.nodes.limits import Brought, QuotaUse, Window, runs_out, window_end
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at what the workers report."""

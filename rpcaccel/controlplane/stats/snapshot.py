@@ -15,7 +15,7 @@ from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.messages import NodeReport, WorkerReport
-from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.nodes.limits import QuotaUse
 from rpcaccel.core.replies.unknown_errors import UnclassedError, together
 from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.tally import ended, merge

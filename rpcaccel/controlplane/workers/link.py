@@ -15,7 +15,7 @@ from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Announced, Heads, Noted, PurgeDone, QuotaBrought, Recorded, Spent, WorkerReport
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.dataplane.worker import Worker
 
 HintHandler = Callable[[Noted], None]

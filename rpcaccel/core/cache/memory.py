@@ -13,7 +13,7 @@ from msgspec import Struct
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.eviction import USES_CAP, CacheSlot, S3Fifo
 from rpcaccel.core.stepwise import Steps, at_once
-from rpcaccel.core.wire import gzip_reply
+from rpcaccel.core.wire import http_reply
 
 ENTRY_BYTES = 512
 """Overhead of an entry beside its key and result (bytes): two bytes objects, entry, slot, numbers, its share of the
@@ -115,13 +115,13 @@ class MemoryTier:
         return slot if slot is not None and slot.entry is not None and slot.entry.expires > now else None
 
     def squeeze(self, slot: CacheSlot, rest: bytes, now: float) -> bytes:
-        """The gzip form of `rest`, the part of a reply from this slot's result on (core.wire.gzip_reply).
+        """The gzip form of `rest`, the part of a reply from this slot's result on (core.wire.http_reply).
 
         It is made once and kept with the entry as long as there is room for both.
         """
         squeezed = slot.squeezed
         if not squeezed:
-            squeezed = gzip_reply.squeeze(rest)
+            squeezed = http_reply.squeeze(rest)
             slot.squeezed = squeezed
             self._grow(slot, len(squeezed))
             self._shrink(self.max_bytes, now)

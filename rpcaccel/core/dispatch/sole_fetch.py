@@ -1,8 +1,8 @@
 """Decides whether one process fetches a miss for all that share Redis, and how long the others wait for its answer.
 
-The one that fetches holds a lease (dataplane.engine.leases). The lease takes a round trip to Redis before the node is
-asked, and two more commands in all; without it, every process that is asked for the same at the same moment asks a
-node. So a light read is worth a lease where nodes are slow beside Redis, or are paid or limited by the call.
+The one that fetches holds a lease (dataplane.engine.fetch_context). The lease takes a round trip to Redis before the
+node is asked, and two more commands in all; without it, every process that is asked for the same at the same moment
+asks a node. So a light read is worth a lease where nodes are slow beside Redis, or are paid or limited by the call.
 """
 
 from __future__ import annotations

@@ -1,17 +1,32 @@
-"""Filters of logs in one canonical form, so that clients that mean the same logs share one topic.
+"""Filters of logs in one canonical form, so that clients that mean the same logs share one topic; an index of them; and
+what a block's bloom says about one.
 
 A filter names contracts and, by position, topics. As on nodes, the number of positions counts even where they name
 nothing: a log with one topic does not match a filter of two positions.
+
+The index finds the filters that a log matches, among many thousands, with a few lookups. Each filter stands in a table
+under values that it names: its address, its topics at some positions, or pairs and triples of them
+(`LogFilter.parts`). Filters that are found by the same parts share a table, so that a log is looked up once in each of
+the few tables there are. Filters may agree in all parts that they are found by, and are then looked at one by one:
+there may be as many as their bytes allow.
+
+A bloom of 2048 bits has three bits set for each address and each topic of the block's logs, taken from the Keccak-256
+of the word (Ethereum yellow paper, section 4.4.3). Words may share bits, so it never says for certain what there is.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import product
 
+import msgspec
+from Crypto.Hash import keccak
 from msgspec import Struct
 
 from rpcaccel.core.live.block import Log
+from rpcaccel.core.wire.json_text import UNREADABLE
 
 MOST_ADDRESSES = 1000
 """Contracts that one filter names."""
@@ -125,3 +140,103 @@ def _together(each: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
         if not words or len(found) > MOST_SHARED:
             return ()
     return tuple(sorted(found))
+
+
+_Key = tuple[str, ...]
+_Parts = tuple[int, ...]
+"""What the keys of a table hold (LogFilter.parts)."""
+
+
+class FilterIndex:
+    """The filters that somebody subscribes to."""
+
+    __slots__ = ("_tables",)
+
+    def __init__(self) -> None:
+        self._tables: dict[_Parts, dict[_Key, LogFilter | dict[LogFilter, None]]] = {}
+        """Most places hold one filter, which stands there by itself."""
+
+    def __repr__(self) -> str:
+        return f"<index of {len(self._tables)} tables>"
+
+    def add(self, one: LogFilter) -> None:
+        """Add a filter; one that is there already changes nothing."""
+        table = self._tables.setdefault(one.parts, {})
+        for key in _keys(one):
+            held = table.setdefault(key, one)
+            if isinstance(held, dict):
+                held[one] = None
+            elif held is not one:
+                table[key] = {held: None, one: None}
+
+    def remove(self, one: LogFilter) -> None:
+        """Remove a filter that was added."""
+        parts = one.parts
+        table = self._tables[parts]
+        for key in _keys(one):
+            held = table[key]
+            if isinstance(held, dict):
+                del held[one]
+            if not isinstance(held, dict) or not held:
+                del table[key]
+        if not table:
+            del self._tables[parts]
+
+    def find(self, log: Log) -> Iterator[LogFilter | None]:
+        """The filters that match a log, each once; None for each that was looked at and does not. Between two of them
+        filters may be added and removed: of those nothing is promised."""
+        values = (log.address, *log.topics)
+        for parts, table in list(self._tables.items()):
+            if parts and parts[-1] >= len(values):
+                continue
+            held = table.get(tuple([values[part] for part in parts]), ())
+            for one in list(held) if isinstance(held, dict) else (held,) if held else ():
+                yield one if one.matches(log) else None
+
+
+def _keys(one: LogFilter) -> Iterator[_Key]:
+    """The values under which a filter stands, one for each of its places."""
+    values = (one.addresses, *one.topics)
+    return product(*(values[part] for part in one.parts))
+
+
+_BLOOM_DIGITS = 2 + 512
+_ALL_BITS = (1 << 2048) - 1
+
+
+class _Header(Struct, gc=False):
+    logsBloom: str = ""
+
+
+_decode = msgspec.json.Decoder(_Header).decode
+
+
+def may_match(header: bytes, wanted: LogFilter) -> bool:
+    """May the block have logs that match a filter, as its header says? False where the header has no bloom, and where
+    all bits are alike, which some chains fill in."""
+    bloom = _bloom(header)
+    if bloom in (0, _ALL_BITS):
+        return False
+    return all(
+        not words or any(_has_bits(bloom, word) for word in words) for words in (wanted.addresses, *wanted.topics)
+    )
+
+
+def _bloom(header: bytes) -> int:
+    try:
+        said = _decode(header).logsBloom
+        return int(said, 16) if len(said) == _BLOOM_DIGITS else 0
+    except (ValueError, *UNREADABLE):
+        return 0
+
+
+def _has_bits(bloom: int, word: str) -> bool:
+    bits = _bits_of(word)
+    return bloom & bits == bits
+
+
+@lru_cache(maxsize=4096)
+def _bits_of(word: str) -> int:
+    """The bits of an address or a topic."""
+    digest = keccak.new(data=bytes.fromhex(word[2:]), digest_bits=256).digest()
+    return sum({1 << (int.from_bytes(digest[place : place + 2], "big") & 2047) for place in (0, 2, 4)})

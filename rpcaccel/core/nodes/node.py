@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from rpcaccel.core.memo import Lapsing
 from rpcaccel.core.nodes.breaker import CLOSED, SUCCESS, Breaker, Verdict
-from rpcaccel.core.nodes.concurrency_limit import Limit
-from rpcaccel.core.nodes.contradictions import Contradictions
 from rpcaccel.core.nodes.latency import LatencyAverage, MethodLatencies
-from rpcaccel.core.nodes.parking import Parking
+from rpcaccel.core.nodes.limits import Limit
+from rpcaccel.core.nodes.parking import Contradictions, Parking
 from rpcaccel.core.nodes.proven import Proven
 from rpcaccel.core.nodes.sliding_window import SlidingCounts
 from rpcaccel.core.plan.rules import Bulkhead
@@ -21,7 +20,7 @@ from rpcaccel.core.replies.failure import BARRING, FailureKind
 
 if TYPE_CHECKING:
     from rpcaccel.core.heads.proof import Proof
-    from rpcaccel.core.nodes.quota import Quota
+    from rpcaccel.core.nodes.limits import Quota
     from rpcaccel.core.plan.plan import Plan
 
 LACKS_FOR = 300.0

@@ -1,13 +1,19 @@
-"""Parks a node, or one of its methods, after the node refused calls because of their rate.
+"""Rests of a node, or of one of its methods: after refusals because of their rate, and after errors that other nodes
+contradict.
 
 A refusal may have been provoked by what its call holds, whatever the node says of it, so it parks that very call alone.
 The method is parked when as many different calls as `DIFFERENT` were refused and none was answered between. One refusal
 with a Retry-After header is enough where the node has answered nothing for a while: otherwise the header, too, may be
-about that one call. Each time that an answer shows such refusals to be about
-single calls, twice as many are needed. Methods are parked apart, because providers count some apart and exclude others
-from a plan. The whole node is parked when several methods were refused and no call was answered meanwhile, and at most
+about that one call. Each time that an answer shows such refusals to be about single calls, twice as
+many are needed. Methods are parked apart, because providers count some apart and exclude others from a plan. The whole
+node is parked when several methods were refused and no call was answered meanwhile, and at most
 until a probe is answered. A rest lasts some minutes at the most, whatever the node says; the next call after it shows
 whether the limit still holds.
+
+A node may also fail a method while other nodes answer the same calls, whatever the words of its errors mean. Only a
+contradicted error counts: another node had a result for the very same call. So a client whose calls fail on all nodes
+teaches nothing. A good answer to the method ends what was learnt of it, so that a client whose calls fail on one node
+alone takes nothing from others whose calls the node answers.
 """
 
 from __future__ import annotations
@@ -186,3 +192,76 @@ class Parking:
         self._looks += 1
         if self._looks > 1:
             self._node.until = _NEVER
+
+
+ROW, LONG_ROW = 5, 20
+"""Contradicted errors with no good answer between, after which the node is asked last: the first number once `SPAN` has
+passed since the first error, the second one whenever the errors came."""
+SPAN = 2.0
+"""Seconds."""
+SHOWN = 300.0
+"""Seconds after a rest for which a method is named that nobody calls any more."""
+
+
+class _Row:
+    """The contradicted errors of one method since its last good answer. Times are monotonic seconds."""
+
+    __slots__ = ("count", "rest", "since")
+
+    def __init__(self, now: float) -> None:
+        self.since = now
+        self.count = 0
+        self.rest = Rest()
+
+    @property
+    def learnt(self) -> bool:
+        """Were there errors enough?"""
+        return self.rest.step > 0
+
+
+class Contradictions:
+    """What other nodes contradict one node in. Methods are the names of rules, so that a chain's table bounds them."""
+
+    __slots__ = ("methods",)
+
+    def __init__(self) -> None:
+        self.methods: dict[str, _Row] = {}
+
+    def __repr__(self) -> str:
+        return f"<contradicted in {', '.join(self.methods) or 'nothing'}>"
+
+    def noted(self, method: str, now: float) -> None:
+        """Note an error of the node to a call that another node answered."""
+        row = self.methods.get(method)
+        if row is None:
+            row = self.methods[method] = _Row(now)
+        row.count += 1
+        if row.learnt or row.count >= LONG_ROW or (row.count >= ROW and now - row.since >= SPAN):
+            row.rest.begin(now, None)
+
+    def asked(self, method: str, now: float) -> None:
+        """Note that the node is asked. A call after a rest is a trial: the next rest, twice as long, begins with the
+        call, and a good answer ends that rest."""
+        row = self.methods.get(method)
+        if row is not None and row.learnt:
+            row.rest.begin(now, None)
+
+    def answered(self, method: str) -> None:
+        """Note a good answer."""
+        self.methods.pop(method, None)
+
+    def until(self, method: str, answered_at: float) -> float:
+        """The time until which other nodes are asked for this method; minus infinity when the node is asked like them.
+
+        Args:
+            answered_at: the time of the node's last good answer to any call. Where there was none since several methods
+                began to fail, the node is asked last for all methods.
+        """
+        row = self.methods.get(method)
+        until = row.rest.until if row is not None else _NEVER
+        failing = [row for row in self.methods.values() if row.learnt and row.since > answered_at]
+        return max(until, min(row.rest.until for row in failing)) if len(failing) >= SEVERAL else until
+
+    def learnt(self, now: float) -> list[str]:
+        """The methods that the node is asked last for, between its trials, and was asked for within SHOWN."""
+        return sorted(method for method, row in self.methods.items() if row.learnt and now < row.rest.until + SHOWN)

@@ -2,10 +2,13 @@
 
 `id` and `params` stay the raw JSON text that the caller sent (architecture section 4): parsing and re-encoding would
 change ids like `1.50` and integers of 30 digits. Error codes follow section 5.1 of the JSON-RPC 2.0 specification.
+
+The template of a call is its text without its id: clients repeat calls, and only the id differs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -251,3 +254,50 @@ def _explain_deep(text: bytes | Raw) -> Invalid:
     except json_text.TooDeep:
         return TOO_DEEP
     return replace(TOO_DEEP, id=b"null" if raw_id.startswith(_COMPOUND) else raw_id)
+
+
+LONGEST_TEMPLATE = 4096
+"""Bytes of the longest text that is worth remembering."""
+Wording = tuple[bytes, bytes]
+"""The text before the id and the text after it. The member name `"id":` and the comma after the id are left out; where
+a brace follows the id instead of a comma, the first part keeps the member name."""
+NO_TEMPLATE: Wording = (b"", b"")
+_ID_NAME = b'"id":'
+_NOUGHT = ord("0")
+_PLAIN_ID = re.compile(rb'0|[1-9][0-9]*+|"[ !#-\[\]-~]*+"')
+"""A plain id, which every parser reads alike: an unsigned integer, or a string of printable ASCII without escapes."""
+_STAND_INS = (b'"an id"', b'"another id"', b'"a third id"')
+
+
+def split_template(text: bytes) -> tuple[Wording, bytes]:
+    """Split a call into template and id; (NO_TEMPLATE, b"") when no plain id follows the first `"id":`.
+
+    The text found may only look like the call's id: `template_holds` checks that, once for each template.
+    """
+    before, _, rest = text.partition(_ID_NAME)
+    call_id, comma, behind = rest.partition(b",")
+    if comma and call_id.isdigit() and call_id[0] != _NOUGHT:  # JSON has no numbers with a leading zero
+        return (before, behind), call_id
+    call_id = call_id.strip(_SPACE)
+    if comma and _PLAIN_ID.fullmatch(call_id):
+        return (before, behind), call_id
+    call_id, brace, behind = rest.partition(b"}")
+    call_id = call_id.strip(_SPACE)
+    if brace and _PLAIN_ID.fullmatch(call_id):
+        return (before + _ID_NAME, behind), call_id
+    return NO_TEMPLATE, b""
+
+
+def template_holds(words: Wording) -> bool:
+    """Does this template mean the same call with any plain id in its place?
+
+    The template is decoded with an id that occurs nowhere else in the text. If the decoder returns that id, it would
+    return any other id from the same place, and the same call. This finds a second `id` member, and one that is nested.
+    """
+    before, behind = words
+    before, behind = (before, b"}" + behind) if before.endswith(_ID_NAME) else (before + _ID_NAME, b"," + behind)
+    stand_in = next((one for one in _STAND_INS if one not in before + behind), None)
+    if stand_in is None:
+        return False
+    found = decode(before + stand_in + behind)
+    return isinstance(found, Call) and found.id == stand_in

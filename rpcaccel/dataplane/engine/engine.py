@@ -1,6 +1,9 @@
 """Answers calls: at once from what the proxy knows and memory has, else by a fetch (architecture section 3).
 
 `answer_now` is synchronous, so a hit waits for nothing. `fetch` begins a fetch, which identical calls share.
+
+A filter is made on any node. The id that the client gets names the node (core.plan.filter_id), which alone knows the
+filter.
 """
 
 from __future__ import annotations
@@ -14,17 +17,19 @@ from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
-from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.dispatch.outcome import Forwarded, Outcome, refused
 from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint, Rewritten
+from rpcaccel.core.plan import filter_id
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.dataplane.engine import results, sticky, store_lookup
-from rpcaccel.dataplane.engine.agreed_reads import AgreedReads
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.dataplane.engine import store_lookup
+from rpcaccel.dataplane.engine.checked_answers import AgreedReads
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
@@ -32,9 +37,44 @@ from rpcaccel.dataplane.engine.ranges import Ranges, Way
 from rpcaccel.dataplane.engine.second_opinions import Finish, SecondOpinions
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Flight, Waiter, awaited
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
-from rpcaccel.dataplane.upstream.chooser import OneNode, Separation
+from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, OneNode, Separation
 from rpcaccel.stores.base import NoStore, Store
+
+FILTER_NOT_FOUND = jsonrpc.error_object(-32000, "filter not found")
+"""What a node says about a filter it does not have (facts: harmony.md section 5)."""
+FILTER_KINDS = frozenset({"filter-new", "filter-poll", "filter-drop"})
+"""The kinds of the rules whose methods are about filters."""
+_GONE = frozenset({FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS, FailureKind.NO_NODE})
+"""Failures after which the node cannot be reached, nor its filters: a client that is told "not found" makes a new
+filter elsewhere."""
+
+
+def pinned(network: Network, plan: Plan) -> tuple[Plan, OneNode | None] | None:
+    """The plan of a call to a filter, with the id as its node knows it, and the chooser of that node. The chooser is
+    None when the node is gone from the settings. None in place of both when the params name no filter."""
+    read = filter_id.read(plan.asked, network.name, (node.id for node in network.pool.nodes))
+    if read is None:
+        return None
+    node = next((node for node in network.pool.nodes if node.id == read.node), None)
+    if node is None:
+        return plan, None
+    asked = plan.with_params(read.params)
+    return asked, OneNode(node, asked)
+
+
+def conclude_filter(network: Network, context: FetchContext, plan: Plan, said: Forwarded) -> Outcome:
+    """The outcome of a call to a filter: a filter whose node cannot be reached is not found."""
+    gone = said.failure is not None and said.failure.kind in _GONE
+    return filter_not_found(network, plan) if gone else context.conclude(network, plan, said, ())
+
+
+def filter_not_found(network: Network, plan: Plan) -> Outcome:
+    """The outcome of a call to an unknown filter, as nodes give it: an error to a poll, `false` to a removal."""
+    head = network.view.head
+    if plan.rule.kind == "filter-drop":
+        return Outcome(source=AnswerSource.LOCAL, result=b"false", block=head)
+    return Outcome(source=AnswerSource.LOCAL, error=FILTER_NOT_FOUND, block=head, kind=FailureKind.FILTER_NOT_FOUND)
+
 
 REWRITTEN_WITHIN = 1.0
 """Seconds that the answer to a call that changes state without a new block waits for the control plane at the most."""
@@ -87,7 +127,7 @@ class Engine:
     def refused(self, network: Network, method: str, rule: Rule) -> Outcome | None:
         """The refusal of a method that no client may call; None for all others. Asked before a call is planned."""
         why = self.exposure.refusal(method, denied=rule.deny)
-        return results.refused(why, network.view.head) if why else None
+        return refused(why, network.view.head) if why else None
 
     def answer_now(self, network: Network, plan: Plan) -> Outcome | None:
         """The outcome of a call that a fact of the network or a kept answer decides; None: `fetch` it."""
@@ -115,7 +155,7 @@ class Engine:
             origin: where the call comes from; a flight under way keeps the origin of the call that began it.
         """
         rule, key, flights = plan.rule, plan.flight_key, self.flights
-        if rule.kind in sticky.KINDS:
+        if rule.kind in FILTER_KINDS:
             self._filter(network, plan, origin, waiter)
             return
         if rule.rewrites:
@@ -234,14 +274,14 @@ class Engine:
 
     def _filter(self, network: Network, plan: Plan, origin: CallOrigin, waiter: Waiter) -> None:
         """Make a filter, or ask the node that made it: the id that the client has names that node."""
-        asked = None if plan.rule.kind == "filter-new" else sticky.pinned(network, plan)
+        asked = None if plan.rule.kind == "filter-new" else pinned(network, plan)
         if asked is None:  # or the params name no filter, so that a node says what is wrong
             self._alone(network, plan, origin).begin(waiter)
             return
         plan, chooser = asked
         if chooser is None:
-            waiter.landed(sticky.not_found(network, plan))
+            waiter.landed(filter_not_found(network, plan))
             return
         fetch = self._alone(network, plan, origin)
-        fetch.only = chooser, partial(sticky.conclude, network, self._fetching)
+        fetch.only = chooser, partial(conclude_filter, network, self._fetching)
         fetch.begin(waiter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isinf
 
-from rpcaccel.config.http_settings import WebSocketSettings
+from rpcaccel.config.sections import WebSocketSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.dispatch import sole_fetch
 from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping, living
@@ -13,8 +13,7 @@ from rpcaccel.core.nodes.eligibility import explain
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.dataplane.engine import sticky
-from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.engine.engine import FILTER_KINDS, Engine
 from rpcaccel.dataplane.networks.network import Network
 
 
@@ -138,7 +137,7 @@ def _nodes(engine: Engine, network: Network, plan: Plan) -> tuple[tuple[Candidat
 
 
 def _preferred(engine: Engine, network: Network, plan: Plan) -> tuple[str, ...]:
-    if plan.rule.kind in sticky.KINDS:
+    if plan.rule.kind in FILTER_KINDS:
         read = filter_id.read(plan.asked, network.name, (node.id for node in network.pool.nodes))
         return () if read is None else (read.node,)
     return engine.sends.holders(network, plan)

@@ -27,15 +27,14 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import Step
-from rpcaccel.dataplane.engine import contradiction, head_loss
+from rpcaccel.dataplane.engine import head_loss, second_opinions
+from rpcaccel.dataplane.engine.checked_answers import LogCheck
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
-from rpcaccel.dataplane.engine.log_check import LogCheck
 from rpcaccel.dataplane.engine.single_flight import Flight
 from rpcaccel.dataplane.engine.store_lookup import StoreLookup
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
-from rpcaccel.dataplane.upstream.call_origin import CallOrigin
-from rpcaccel.dataplane.upstream.chooser import Chooser, Separation
+from rpcaccel.dataplane.upstream.chooser import CallOrigin, Chooser, Separation
 from rpcaccel.stores.base import Lease
 
 _FORWARD = Step.FORWARD  # looked up once (core.plan.planner)
@@ -290,7 +289,7 @@ class Fetch(Flight, eq=False, kw_only=True):
             self._unwatch()
         plan, forced = machine.plan, machine.chooser.forced
         if end.failure is None and end.answer is not None and (machine.steps or machine.doubted is not None):
-            contradiction.learn(self.network, end, machine, self.shared.own.opinions.decide, self.shared.clock())
+            second_opinions.learn(self.network, end, machine, self.shared.own.opinions.decide, self.shared.clock())
         if forced:
             self.shared.tally.network(self.network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)

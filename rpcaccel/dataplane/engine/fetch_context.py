@@ -1,42 +1,185 @@
-"""What the fetches of one worker have in common: the tiers, the counters, and what becomes of a node's answer.
+"""What the fetches of one worker have in common: tiers, counters, leases, what was sent lately, and what becomes of a
+node's answer.
 
 A node's answer gives a hint of the node's head, is kept where and as long as it may be, and becomes the outcome that
 callers get.
+
+Read your writes: lookups of a transaction that was just sent go to a node that took it, in every worker.
+
+- A worker tells the others on its host over the link, and other hosts by a short-lived mark in the second tier.
+- No answer that says "not there (yet)" is taken from a tier for such a transaction, nor from a flight that began
+  before it was sent.
+- What a pool holds changes without a new head, so null to a lookup that would show a pooled transaction is kept by
+  nobody (core.cache.retention). A worker the news has not reached yet, some milliseconds, therefore asks a node.
+- Pending reads (the nonce) go to the nodes that took what the same client sent last. The client is told by its address
+  and not by the account: the sender of a transaction is in its signature, and to recover it costs milliseconds of this
+  process for each transaction. Clients behind one address share the preference, which harms none of them.
+
+Distributed single-flight: one node call for identical misses in several processes and hosts, where a call costs a node
+much. The process that gets the lease of a key fetches; the others wait for what it puts. A lease has a bounded life, by
+how long the nodes take (core.dispatch.sole_fetch): when its holder dies, or has nothing to put (an error, an answer
+that is not kept), every process fetches for itself.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Protocol
+
+import msgspec
 
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.cache.retention import SPREAD, Keep, judge, lifetime
-from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
+from rpcaccel.core.dispatch.outcome import Forwarded, Outcome, failed, joined, with_uniform_code
 from rpcaccel.core.dispatch.sole_fetch import Mode
-from rpcaccel.core.heads.recent_writes import Sent
+from rpcaccel.core.heads.recent_writes import REMEMBERED, UNFILLED, Recent, Sent, hash_named, hash_text
 from rpcaccel.core.messages import Hint, Rewritten
 from rpcaccel.core.nodes.latency import LatencyAverage
-from rpcaccel.core.plan import filter_id
+from rpcaccel.core.plan import cache_key, filter_id
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.histogram import BOUNDS
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.json_params import number_at
-from rpcaccel.dataplane.engine.leases import Leasing
-from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
-from rpcaccel.dataplane.engine.results import failed, joined, with_uniform_code
+from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.second_opinions import SecondOpinions
 from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
-from rpcaccel.dataplane.upstream.call_origin import CallOrigin
-from rpcaccel.stores.base import Store
+from rpcaccel.dataplane.upstream.chooser import CallOrigin
+from rpcaccel.stores.base import Lease, Store
+
+
+class Leasing:
+    """The leases of one worker."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._releasing: set[asyncio.Task[None]] = set()
+
+    async def claim(
+        self,
+        key: bytes,
+        accepts: Callable[[Entry], bool],
+        look: Callable[[], Awaitable[Entry | None]],
+        patience: float,
+        *,
+        within: float,
+    ) -> Lease | Entry | None:
+        """Claim the lease of `key`.
+
+        Returns the lease, to be given to `release` once the answer was put; or the entry that the holder of the lease
+        put, which `look` finds under any key of the call; or None when the holder put nothing in time.
+
+        Args:
+            accepts: decides whether an entry answers the call.
+            patience: seconds that the lease lives, and that its holder is waited for at the most.
+            within: seconds that the call has left; half of them are kept for asking a node.
+        """
+        lease = await self._store.lease(key, patience)
+        if lease is not None:
+            return lease
+        entry = await self._store.wait(key, min(patience, within / 2), accepts)
+        return await look() if entry is None else entry
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back in the background. That waits until the answer is written, which callers need not."""
+        task = asyncio.get_running_loop().create_task(lease.release())
+        self._releasing.add(task)
+        task.add_done_callback(self._releasing.discard)
+
+    async def close(self) -> None:
+        """Wait until the leases that are being given back are given back."""
+        await asyncio.gather(*self._releasing, return_exceptions=True)
+
+
+MARK = "sent"
+"""Stands in place of a method in the keys of marks, so that marks are purged with their network."""
+_decode_nodes = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class ReadYourWrites:
+    """The transactions sent lately, by this worker and by those it has heard of."""
+
+    def __init__(self, store: Store, clock: Callable[[], float], tell: Callable[[Sent], None]) -> None:
+        """`tell` sends a message to the other workers of this host."""
+        self.recent = Recent()
+        """As long as it is empty, no call need ask for `holders`."""
+        self._store = store
+        self._shared = store.name != "memory"
+        self._clock = clock
+        self._tell = tell
+
+    def took(self, network: Network, result: bytes, nodes: tuple[str, ...], address: str) -> None:
+        """Note that these nodes took a transaction of the client at `address` and answered `result`, its hash."""
+        name = hash_text(result)
+        if name is None:
+            return
+        sent = Sent(network.name, name, nodes, address.encode())
+        self.heard(sent)
+        self._tell(sent)
+        if self._shared and network.view.known:
+            all_of_them = self.recent.of_hash(network.name, name, self._clock())
+            self._store.put(_mark(network, name), self._entry(network, all_of_them), REMEMBERED)
+
+    def heard(self, sent: Sent) -> None:
+        """Note that this worker or another one sent a transaction."""
+        self.recent.add(sent, self._clock())
+
+    def holders(self, network: Network, plan: Plan, address: str = "") -> tuple[str, ...]:
+        """Ids of the nodes that should be asked first for the client at `address`, as far as this worker knows; empty
+        when any node will do."""
+        if plan.rule.names_transaction is None:
+            return self.recent.of_client(network.name, address.encode(), self._clock()) if plan.pending else ()
+        name = hash_named(plan)
+        return () if name is None else self.recent.of_hash(network.name, name, self._clock())
+
+    def doubts(self, network: Network, plan: Plan, result: bytes) -> bool:
+        """May a transaction that was sent since have made this kept answer untrue?"""
+        if plan.rule.names_transaction is None or result not in UNFILLED:
+            return False
+        return bool(self.holders(network, plan))
+
+    def look(self, network: Network, plan: Plan, done: Callable[[], None]) -> bool:
+        """Ask the second tier whether another host sent the transaction that a lookup names; `done` is called when that
+        is known. False when there is nothing to ask: then `done` is not called."""
+        name = hash_named(plan) if self._shared and network.view.known else None
+        if name is None or self.recent.of_hash(network.name, name, self._clock()):
+            return False
+
+        def found(mark: Entry | None) -> None:
+            if mark is not None:
+                with contextlib.suppress(*UNREADABLE):
+                    self.heard(Sent(network.name, name, _decode_nodes(mark.result)))
+            done()
+
+        return self._store.look([_mark(network, name)], lambda _key, _mark: True, found)
+
+    def _entry(self, network: Network, nodes: tuple[str, ...]) -> Entry:
+        now = self._clock()
+        return Entry(
+            result=msgspec.json.encode(nodes),
+            cache=CacheClass.NEVER,
+            network=network.name,
+            method=MARK,
+            stored_at=now,
+            expires=now + REMEMBERED,
+        )
+
+
+def _mark(network: Network, name: bytes) -> bytes:
+    view = network.view
+    tag = cache_key.network_tag(network.name, view.eth_chain_id, view.genesis or "", view.block_one or "")
+    return cache_key.cache_key(tag, MARK, cache_key.SCOPE_SENT, name)
+
 
 _SKIP, _LASTING = Keep.SKIP, Keep.LASTING  # looked up once (core.plan.planner)
 _HEAD, _NODE = CacheClass.HEAD, AnswerSource.NODE

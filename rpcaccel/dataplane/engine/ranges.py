@@ -33,7 +33,7 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.event_loop import in_turns
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
+from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin
 
 SMALLER = frozenset({FailureKind.TOO_LARGE, FailureKind.NODE_TIMEOUT})
 """Failures of a run that a node may be able to answer for fewer blocks."""

@@ -1,8 +1,10 @@
-"""One call's question to the tiers behind memory: what the disk has of the call, then what Redis has, and who asks a
-node where neither has anything.
+"""One call's question to the tiers behind memory, and what is read ahead from the disk after a start.
 
-Where fetching costs a node much (core.dispatch.sole_fetch), one process of several holds a lease and asks; the others
-wait for what it puts.
+A lookup asks the disk, then Redis, and says who asks a node where neither has anything. Where fetching costs a node
+much (core.dispatch.sole_fetch), one process of several holds a lease and asks; the others wait for what it puts.
+
+Answers that are hits in memory are not looked up on the disk, so that they would look unused there. A part of memory is
+therefore looked through at a time, and what was a hit is named to the disk tier. After a start those are read ahead.
 """
 
 from __future__ import annotations
@@ -10,8 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from math import inf
+from typing import TYPE_CHECKING
 
 from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.dispatch import sole_fetch
 from rpcaccel.core.dispatch.sole_fetch import Claim, Mode
 from rpcaccel.core.plan.plan import Plan
@@ -19,6 +24,9 @@ from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.stores.base import Lease
+
+if TYPE_CHECKING:
+    from rpcaccel.stores.disk.disk_store import DiskStore
 
 Done = Callable[[Entry | None, Lease | None], None]
 """Called with what the tiers have of the call. Where they have nothing, a node is to be asked, and the lease, if there
@@ -192,3 +200,46 @@ async def stored(shared: FetchContext, network: Network, plan: Plan) -> tuple[En
     lookup = StoreLookup(shared, network, plan, done, failed, ends=inf, mode=None)
     lookup.begin()
     return await found, lookup.source
+
+
+EVERY = 5.0
+"""Seconds between two looks."""
+AT_ONCE = 2000
+"""Entries that one look covers; it takes less than a millisecond."""
+SHARE = 0.5
+"""Part of the memory tier that is read ahead at the most."""
+
+
+class HotAnswers:
+    """Names what is hot in the memory tier of one worker to the disk tier, and fetches it from there after a start."""
+
+    def __init__(self, memory: MemoryTier, disk: DiskStore, purges: RecentPurges, clock: Callable[[], float]) -> None:
+        self._memory = memory
+        self._disk = disk
+        self._purges = purges
+        self._clock = clock
+        self._place = 0
+
+    async def run(self) -> None:
+        """Read ahead, then name what is hot for ever."""
+        room = int(self._memory.max_bytes * SHARE)
+        ahead: int | None = None
+        while True:
+            if ahead is None:  # not as long as the file cannot be read
+                ahead = await self._disk.read_ahead(room, self._keep)
+            await asyncio.sleep(EVERY)
+            self.look()
+
+    def _keep(self, key: bytes, entry: Entry) -> None:
+        now = self._clock()
+        if not self._purges.cover(key, entry.stored_at, now):
+            self._memory.put(key, entry, now)
+
+    def look(self) -> None:
+        """Name the hot entries of the next part of memory."""
+        if self._place >= len(self._memory):
+            self._place = 0
+        hot = self._memory.used(self._place, AT_ONCE)
+        self._place += AT_ONCE
+        if hot:
+            self._disk.notice(hot)

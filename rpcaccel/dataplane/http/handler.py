@@ -14,12 +14,12 @@ from math import ceil
 from msgspec import Struct
 
 import rpcaccel
-from rpcaccel.config.http_settings import HttpSettings
+from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core.client_limits import LimitRefusal
 from rpcaccel.core.stats.counters import bump
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
-from rpcaccel.core.wire.gzip_reply import pack
+from rpcaccel.core.wire.http_reply import pack
 from rpcaccel.core.wire.jsonrpc import Invalid
 from rpcaccel.core.wire.websocket_handshake import VERSION, HandshakeFault, fault
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
@@ -27,9 +27,8 @@ from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, one_sl
 from rpcaccel.dataplane.live.live_session import MessageTurn
 from rpcaccel.dataplane.rpc import response_headers
 from rpcaccel.dataplane.rpc.access_log import HEADER
-from rpcaccel.dataplane.rpc.admission import Admission, Caller, Headers
+from rpcaccel.dataplane.rpc.admission import Admission, Caller, Headers, PathRoute
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
-from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"

@@ -14,8 +14,8 @@ from rpcaccel.core.cache.eviction import CacheSlot
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Client
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.core.wire.gzip_reply import member
 from rpcaccel.core.wire.http_head import END
+from rpcaccel.core.wire.http_reply import member
 from rpcaccel.core.wire.jsonrpc import OPENING, RESULT, SHARED_FROM, result_reply
 from rpcaccel.dataplane.http.handler import INLINE_GZIP, RequestHandler
 from rpcaccel.dataplane.http.request_head import RequestHead

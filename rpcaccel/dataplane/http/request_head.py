@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from rpcaccel.core.client_limits import Client, LimitRefusal
-from rpcaccel.dataplane.rpc.admission import Headers
+from rpcaccel.dataplane.rpc.admission import Headers, PathRoute
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
-from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
 _SLASHES = re.compile("/+")
 _LONGEST_ACCEPTED = 256

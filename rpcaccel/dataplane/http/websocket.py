@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import Protocol, cast
 
-from rpcaccel.config.http_settings import HttpSettings
+from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.websocket_frames import (
     CloseCode,

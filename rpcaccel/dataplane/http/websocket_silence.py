@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from rpcaccel.config.http_settings import WebSocketSettings
+from rpcaccel.config.sections import WebSocketSettings
 
 PINGS = 2
 """The pings that a client may leave unanswered. Half of http.websocket.ping after the last one it is given up."""

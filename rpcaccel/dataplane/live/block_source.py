@@ -10,11 +10,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from rpcaccel.core.live.block import LiveBlock, Log
-from rpcaccel.core.live.block_logs import NotLogs, read_logs
-from rpcaccel.core.live.bloom import may_match
+from rpcaccel.core.live.block import LiveBlock, Log, NotLogs, read_logs
 from rpcaccel.core.live.header import NotABlock, read_block, read_pushed
-from rpcaccel.core.live.log_filter import LogFilter
+from rpcaccel.core.live.log_filter import LogFilter, may_match
 from rpcaccel.core.plan.plan import Terms
 from rpcaccel.core.plan.range_segments import join
 from rpcaccel.core.replies.failure import FailureKind

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from rpcaccel.config.http_settings import WebSocketSettings
+from rpcaccel.config.sections import WebSocketSettings
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.live import subscription as subscriptions

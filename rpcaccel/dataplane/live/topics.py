@@ -13,9 +13,8 @@ from typing import Protocol
 
 from rpcaccel.core.live import log_filter, notification
 from rpcaccel.core.live.block import LiveBlock, Log
-from rpcaccel.core.live.block_logs import removed as as_removed
-from rpcaccel.core.live.filter_index import FilterIndex
-from rpcaccel.core.live.log_filter import LogFilter
+from rpcaccel.core.live.block import removed as as_removed
+from rpcaccel.core.live.log_filter import FilterIndex, LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS, PENDING, Topic
 from rpcaccel.core.stats.counters import NetworkCell
 from rpcaccel.core.stats.histogram import BOUNDS

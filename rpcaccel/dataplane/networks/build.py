@@ -19,8 +19,8 @@ from rpcaccel.config.resilience import ahead_of
 from rpcaccel.core.dispatch.batching import Gathering
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.memo import Memos
+from rpcaccel.core.nodes.limits import Quota, QuotaLimits
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.error_rules import ErrorTable, classify
 from rpcaccel.core.replies.failure import FailureKind

@@ -9,9 +9,8 @@ from rpcaccel.core.dispatch.broadcast import BroadcastSettings
 from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Hedging
 from rpcaccel.core.dispatch.sampling import SamplingSettings
 from rpcaccel.core.nodes.breaker import BreakerPolicy
-from rpcaccel.core.nodes.concurrency_limit import ConcurrencyPolicy, Limit
+from rpcaccel.core.nodes.limits import ConcurrencyPolicy, Limit, QuotaLimits
 from rpcaccel.core.nodes.outliers import OutlierPolicy
-from rpcaccel.core.nodes.quota import QuotaLimits
 from rpcaccel.core.plan.rules import Routes, TagRoute
 
 MOST_DOUBT = 16

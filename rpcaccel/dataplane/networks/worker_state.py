@@ -16,7 +16,7 @@ from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.nodes import outliers
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError

@@ -1,14 +1,21 @@
-"""Admission: tells clients apart by API key, else by address, and keeps the limits and counters of each.
+"""Admission: tells clients apart by API key, else by address, keeps the limits and counters of each, and knows paths.
 
 A key comes in a header (`X-Api-Key`, or `Authorization: Bearer`) or in front of any path served: `/key/KEY` is `/`,
 `/key/KEY/harmony-s0` is `/harmony-s0`. With neither keys nor limits in the settings nobody is told apart (`on` is
 false), and admission costs a call nothing.
+
+Limits hold over several workers and hosts: each worker holds a client to the full rate by itself, and tells the others,
+a few times a second and in the background, what the client has spent, which is then taken from the client's bucket
+there. So no call ever waits for another machine, and a client gets at most its rate times the time between two
+exchanges more than it should from each further worker. Without an answer from Redis every worker goes on alone, and
+counts that.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from hmac import compare_digest
 from typing import NamedTuple, Protocol
 
@@ -17,10 +24,40 @@ from msgspec import Struct
 from rpcaccel.config.sections import ClientsSettings
 from rpcaccel.core import client_limits
 from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, LimitRefusal
+from rpcaccel.core.messages import Spent
+from rpcaccel.core.plan.rules import Rule
+from rpcaccel.core.stats.counters import Cell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.forwarded_for import Trust, holder
 from rpcaccel.dataplane.live.live_session import MessageTurn
-from rpcaccel.dataplane.upstream.call_origin import TracedCall
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
+from rpcaccel.dataplane.upstream.chooser import TracedCall
+
+
+class PathRoute(Struct, frozen=True):
+    """Everything that calls on one path have in common, under one revision of the settings."""
+
+    network: Network
+    known: KnownCalls
+    """What is known of calls that were answered at once before."""
+    prefix: str = ""
+    """The prefix of a method that has none of its own: "hmyv2_" on `/api/v1/hmy/v2`."""
+    accepted: dict[str, tuple[Rule, Cell]] = {}
+    """Methods with a rule that the proxy accepts, by the name that clients call: their rules and counters. Names
+    without a rule are not held, because clients can invent them."""
+
+
+def routes(networks: Iterable[Network], main: str) -> dict[str, PathRoute]:
+    """Every path served: `/` for the main network, `/<network>`, and the chain's own paths under both."""
+    table: dict[str, PathRoute] = {}
+    for network in networks:
+        bases = ["", f"/{network.name}"] if network.name == main else [f"/{network.name}"]
+        for base in bases:
+            for path, prefix in {"": "", "/": "", **network.chain.paths}.items():
+                table[base + path or "/"] = PathRoute(network, KnownCalls(network), prefix)
+    return table
+
 
 PATH = "/key/"
 KEY_HEADERS = _API_KEY, _AUTHORIZATION = "x-api-key", "authorization"
@@ -182,3 +219,69 @@ def _key_in(headers: Headers) -> str:
         return key
     scheme, _, token = headers.get(_AUTHORIZATION, "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+EVERY = 0.2
+"""Seconds between two exchanges."""
+AFTER = 5.0
+"""Seconds after its last request for which a client takes part in exchanges."""
+
+Exchange = Callable[[Mapping[bytes, int]], Awaitable[dict[bytes, int] | None]]
+"""Takes the tokens that each client spent here, and returns those it spent elsewhere; None when that is unknown."""
+
+
+class SharedLimits:
+    """Exchanges what clients spent between this worker and others."""
+
+    def __init__(
+        self, clients: Callable[[], Iterable[tuple[str, Client]]], clock: Callable[[], float], tally: Tally
+    ) -> None:
+        """`clients` returns all known clients, each with the name that all workers have for the same client."""
+        self._clients = clients
+        self._clock = clock
+        self._tally = tally
+
+    async def settle(self, exchange: Exchange) -> None:
+        """Make one exchange for the clients that called lately."""
+        now = self._clock()
+        active = {
+            name.encode(): client
+            for name, client in self._clients()
+            if client.shares and (client.spent or now - client.seen_at < AFTER)
+        }
+        if not active:
+            return
+        others = await exchange({name: client.settle() for name, client in active.items()})
+        if others is None:
+            self._tally.limits_alone += 1
+            return
+        self.charge({name.decode(): tokens for name, tokens in others.items() if tokens})
+
+    def charge(self, tokens: Mapping[str, int]) -> None:
+        """Take tokens that clients spent elsewhere. Clients that are not known here are left out."""
+        if not tokens:
+            return
+        now = self._clock()
+        for name, client in self._clients():
+            if name in tokens:
+                client.charge(tokens[name], now)
+
+    async def run(self, exchange: Exchange) -> None:
+        """Exchange until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            await self.settle(exchange)
+
+
+class Neighbours:
+    """Exchanges with the other workers of this host, through the supervisor. What they spent comes to `charge`."""
+
+    def __init__(self, tell: Callable[[Spent], None]) -> None:
+        self._tell = tell
+
+    async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
+        """Send what was spent here; nothing is known yet of what was spent elsewhere."""
+        tokens = {name.decode(): count for name, count in spent.items() if count}
+        if tokens:
+            self._tell(Spent(tokens))
+        return {}

@@ -10,25 +10,23 @@ from functools import partial
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from rpcaccel.config.http_settings import HttpSettings
+from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core.client_limits import Client, LimitRefusal
-from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.dispatch.outcome import Outcome, miss_reason, out_of_time
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import full_method
 from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Cell, Step, bump
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
-from rpcaccel.dataplane.engine.results import miss_reason, out_of_time
 from rpcaccel.dataplane.engine.single_flight import Waiter
 from rpcaccel.dataplane.event_loop import TURN
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.rpc.admission import NOBODY, Caller
+from rpcaccel.dataplane.rpc.admission import NOBODY, Caller, PathRoute
 from rpcaccel.dataplane.rpc.error_notes import ErrorNotes
 from rpcaccel.dataplane.rpc.hit_memo import NO_HIT
 from rpcaccel.dataplane.rpc.observer import Observer
-from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
 _UNTIMED = PARSED_OF - 1
 SHORT = 256

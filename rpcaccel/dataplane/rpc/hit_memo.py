@@ -18,8 +18,8 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Uses
 from rpcaccel.core.stats.counters import AnswerSource, Cell
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram
-from rpcaccel.core.wire import call_template
-from rpcaccel.core.wire.call_template import Wording
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.core.wire.jsonrpc import Wording
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.response_headers import Shown, of_hit
 
@@ -85,9 +85,9 @@ class KnownCalls:
 
     def find(self, text: bytes, memory: MemoryTier, now: float) -> Hit:
         """The answer to a call of this text; NO_HIT where the ordinary way must find it."""
-        if len(text) > call_template.LONGEST:
+        if len(text) > jsonrpc.LONGEST_TEMPLATE:
             return NO_HIT
-        words, call_id = call_template.split(text)
+        words, call_id = jsonrpc.split_template(text)
         known = self.get(words)
         if known is None or known.serial != self._network.sight.view.serial:
             return NO_HIT
@@ -107,12 +107,12 @@ class KnownCalls:
             text: the call as it was sent.
             shown: the header lines that answers have.
         """
-        if len(text) > call_template.LONGEST or not _plain(plan, outcome):
+        if len(text) > jsonrpc.LONGEST_TEMPLATE or not _plain(plan, outcome):
             return
         network = self._network
-        words, _ = call_template.split(text)
+        words, _ = jsonrpc.split_template(text)
         uses = network.planner.uses(plan.method, plan.asked)
-        if words is call_template.NONE or uses is None or not self._holds(words):
+        if words is jsonrpc.NO_TEMPLATE or uses is None or not self._holds(words):
             return
         cell = network.cell(plan)
         known = Known(
@@ -135,7 +135,7 @@ class KnownCalls:
         if words in self._known:
             return self._known[words] is not None
         self._put(words, None)
-        return call_template.holds(words)
+        return jsonrpc.template_holds(words)
 
     def _put(self, words: Wording, known: Known | None) -> None:
         self._network.memos.put(self._known, words, known, KNOWN_BYTES + len(words[0]) + len(words[1]))

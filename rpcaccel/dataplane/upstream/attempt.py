@@ -20,7 +20,7 @@ from rpcaccel.core.replies.range_limit import stated_limit
 from rpcaccel.core.replies.result_check import judge_result
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin, TracedAttempt
+from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, TracedAttempt
 from rpcaccel.dataplane.upstream.pool import NodePool, UnderWay
 
 CutAs = Literal["cancelled", "overtaken", "hung"]

@@ -23,8 +23,7 @@ from rpcaccel.core.stats.counters import NetworkCell, bump
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.tx_hash import hash_of
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt, concluded
-from rpcaccel.dataplane.upstream.call_origin import CallOrigin
-from rpcaccel.dataplane.upstream.chooser import Chooser
+from rpcaccel.dataplane.upstream.chooser import CallOrigin, Chooser
 from rpcaccel.dataplane.upstream.pool import NodePool
 
 Taken = Callable[[bytes, tuple[str, ...]], None]

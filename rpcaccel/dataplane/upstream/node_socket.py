@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from yarl import URL
 
 from rpcaccel.chains.chain import LiveTable
-from rpcaccel.core.nodes.inflow import Inflow
+from rpcaccel.core.nodes.sliding_window import Inflow
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.wire.json_text import UNREADABLE, unmarked

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.board_entries import ForeignData
 from rpcaccel.stores.redis.redis_server import Server

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rpcaccel.controlplane.nodes.quotas import KeptQuotas
 from rpcaccel.controlplane.settings.kept_file import KeptFile
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.running import Running, Serve, until

@@ -15,7 +15,7 @@ from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt
-from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
+from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin
 from rpcaccel.dataplane.upstream.http_messages import NodeCall
 from rpcaccel.dataplane.upstream.pool import NodeClient, NodePool, Told
 

@@ -24,8 +24,7 @@ from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Sight
-from rpcaccel.dataplane.upstream.call_origin import PROXY, CallOrigin
-from rpcaccel.dataplane.upstream.chooser import Chooser
+from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, Chooser
 from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.stores.base import NoStore
 from tests.support.dataplane.fake_client import FakeClient

@@ -27,10 +27,9 @@ from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.event_loop import in_turns
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.worker_state import WorkerState
-from rpcaccel.dataplane.rpc.admission import Caller
+from rpcaccel.dataplane.rpc.admission import Caller, PathRoute
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
-from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.simnode.chain.blocks import Tx
 from rpcaccel.simnode.chain.knobs import Knobs

@@ -7,7 +7,7 @@ import json
 import pytest
 from rich.console import Console
 
-from rpcaccel.cli.terminal import Column, table
+from rpcaccel.cli.terminal import TableColumn, table
 from rpcaccel.cli.views import CLIENTS, SUBSCRIPTIONS
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
@@ -19,7 +19,7 @@ from tests.support.sample_view import NETWORK, SampleView
 from tests.unit.cli.conftest import Ask
 
 
-def shown(columns: tuple[Column, ...], *rows: dict[str, object]) -> str:
+def shown(columns: tuple[TableColumn, ...], *rows: dict[str, object]) -> str:
     console = Console(width=160)
     with console.capture() as captured:
         console.print(table(columns, rows))

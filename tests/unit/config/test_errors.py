@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.config.errors import NOT_SHOWN, ConfigError, Fault, annotation_at, dotted, known_keys, shown, source_of
-from rpcaccel.config.expand import Expanded
 from rpcaccel.config.model import NetworkSettings, Settings
 from rpcaccel.config.secrets import HeaderText, NodeUrl
+from rpcaccel.config.toml_file import Expanded
 
 
 def test_a_path_is_written_as_in_the_file() -> None:

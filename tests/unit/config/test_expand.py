@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.config.expand import Expanded, expand
+from rpcaccel.config.toml_file import Expanded, expand
 
 ENVIRON = {"KEY": "k3y", "EMPTY": "", "TRICKY": "${KEY}"}
 

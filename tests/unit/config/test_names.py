@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.config.names import (
+from rpcaccel.config.secrets import NodeUrl
+from rpcaccel.config.value_types import (
     NODE_ID,
     default_id,
     header_name,
@@ -19,7 +20,6 @@ from rpcaccel.config.names import (
     network_name,
     parse_node,
 )
-from rpcaccel.config.secrets import NodeUrl
 
 
 def test_a_network_is_named_after_its_chain_and_shard() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import pytest
 from pydantic import Field
 
-from rpcaccel.config.reference import FIRST, tables
+from rpcaccel.config.schema import FIRST, tables
 from rpcaccel.config.sections import Section, Since
 from rpcaccel.config.value_types import Duration, Size, Whole
 

@@ -10,7 +10,7 @@ import tomlkit
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpcaccel.config.toml_lines import Path, lines_of
+from rpcaccel.config.toml_file import Path, lines_of
 
 TEXT = '''# a comment with [brackets] = and "quotes"
 listen = "127.0.0.1:8888"  # another

@@ -9,7 +9,7 @@ import pytest
 
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.dataplane.engine.leases import Leasing
+from rpcaccel.dataplane.engine.fetch_context import Leasing
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.stores.base import NoStore
 from tests.support.proxy import Proxy, Reply, proxying

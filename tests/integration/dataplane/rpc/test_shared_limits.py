@@ -9,8 +9,7 @@ from rpcaccel.core import client_limits
 from rpcaccel.core.client_limits import Client
 from rpcaccel.core.messages import Spent
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.dataplane.rpc.admission import Admission
-from rpcaccel.dataplane.rpc.shared_limits import AFTER, Neighbours, SharedLimits
+from rpcaccel.dataplane.rpc.admission import AFTER, Admission, Neighbours, SharedLimits
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
 from tests.support.services import RedisServer

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.stores.redis.board import Board
 from rpcaccel.stores.redis.board_entries import BoardCursor, UnreachableError
 from rpcaccel.stores.redis.quota_sums import QuotaSums

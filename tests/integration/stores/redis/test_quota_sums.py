@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.stores.redis.quota_sums import QuotaSums
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url

@@ -19,7 +19,7 @@ from rpcaccel.controlplane.nodes.shadow_calls import Allowance
 from rpcaccel.controlplane.settings.kept_file import KeptFile
 from rpcaccel.controlplane.workers.link import News
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
-from rpcaccel.core.nodes.quota import Brought, Quota, QuotaLimits
+from rpcaccel.core.nodes.limits import Brought, Quota, QuotaLimits
 from rpcaccel.core.stats.tally import Tally
 
 NOON = datetime(2026, 2, 10, 12, tzinfo=UTC).timestamp()

@@ -13,7 +13,7 @@ from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.stats.snapshot import SupervisorView
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.messages import NodeReport, WorkerReport
-from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.nodes.limits import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.tally import Tally
 

@@ -12,7 +12,7 @@ from rpcaccel.controlplane.admin.openapi import describe
 from rpcaccel.controlplane.stats.node_report import NodesReport, report
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.controlplane.stats.worth import Gathered
-from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.nodes.limits import QuotaUse
 from tests.support.described_answers import problems
 from tests.support.watched_nodes import AT, METHODS, NETWORK, WatchedNodes
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.core.dispatch.sole_fetch import LONGEST, SLOW, TIMES, UNKNOWN, Claim, Mode, Why, claim, sentence
+from rpcaccel.core.nodes.limits import Quota, QuotaLimits
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.rules import CacheClass, Rule
 
 LIGHT, HEAVY = Rule(method="m", cache=CacheClass.HEAD), Rule(method="m", cache=CacheClass.HEAD, heavy=True)

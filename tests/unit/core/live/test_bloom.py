@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.live.bloom import may_match
-from rpcaccel.core.live.log_filter import EVERYTHING, LogFilter
+from rpcaccel.core.live.log_filter import EVERYTHING, LogFilter, may_match
 
 ADDRESS = "0x095e7baea6a6c7c4c2dfeb977efac326af552d87"
 TOPIC = "0x" + "0" * 64

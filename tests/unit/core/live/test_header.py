@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from rpcaccel import chains
 from rpcaccel.core.live import notification
-from rpcaccel.core.live.block import LONGEST_HEADER
-from rpcaccel.core.live.block_logs import NotLogs, read_logs, removed
+from rpcaccel.core.live.block import LONGEST_HEADER, NotLogs, read_logs, removed
 from rpcaccel.core.live.header import HeaderForm, NotABlock, read_block, read_pushed
 from tests.support.services import SUPPORT
 

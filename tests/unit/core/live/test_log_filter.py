@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.live.block import Log
-from rpcaccel.core.live.filter_index import FilterIndex
-from rpcaccel.core.live.log_filter import EVERYTHING, MOST_SHARED, LogFilter, covers, union
+from rpcaccel.core.live.log_filter import EVERYTHING, MOST_SHARED, FilterIndex, LogFilter, covers, union
 
 _WORDS = st.sampled_from(["0xa", "0xb", "0xc"])
 _POSITION = st.lists(_WORDS, max_size=2)

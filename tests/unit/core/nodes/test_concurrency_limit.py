@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.concurrency_limit import ConcurrencyPolicy, Limit
+from rpcaccel.core.nodes.limits import ConcurrencyPolicy, Limit
 
 
 def test_it_starts_at_the_most_and_stays_there_while_all_is_well() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.contradictions import LONG_ROW, ROW, SHOWN, SPAN, Contradictions
+from rpcaccel.core.nodes.parking import LONG_ROW, ROW, SHOWN, SPAN, Contradictions
 
 NEVER = float("-inf")
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rpcaccel.core.nodes.eligibility import Ineligibility, best_left, eligible, explain, judge, may_come, rests
+from rpcaccel.core.nodes.limits import Quota, QuotaLimits
 from rpcaccel.core.nodes.node import LACKS_FOR, Node
 from rpcaccel.core.nodes.parking import Parking
-from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcaccel.core.nodes.inflow import Inflow
+from rpcaccel.core.nodes.sliding_window import Inflow
 
 MIB = 1 << 20
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rpcaccel.core.nodes.breaker import BreakerState
-from rpcaccel.core.nodes.concurrency_limit import Limit
+from rpcaccel.core.nodes.limits import Limit
 from rpcaccel.core.nodes.node import HIDDEN_FOR, LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
 from rpcaccel.core.nodes.parking import DIFFERENT
 from rpcaccel.core.plan.plan import Plan

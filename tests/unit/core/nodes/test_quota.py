@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.quota import Brought, Quota, QuotaLimits, runs_out, window_end
+from rpcaccel.core.nodes.limits import Brought, Quota, QuotaLimits, runs_out, window_end
 
 DAY = 86_400.0
 

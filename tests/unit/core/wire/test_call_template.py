@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpcaccel.core.wire import call_template, jsonrpc
+from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call
 
 IDS = [
@@ -37,8 +37,8 @@ def templates(draw: st.DrawFn) -> str:
 @example('{"method":"m","id":<>}', "1", "01")
 def test_whatever_has_a_wording_that_holds_is_the_same_call_with_its_own_id(template: str, one: str, two: str) -> None:
     known, asked = (template.replace("<>", name).encode() for name in (one, two))
-    words, call_id = call_template.split(asked)
-    if not call_id or words != call_template.split(known)[0] or not call_template.holds(words):
+    words, call_id = jsonrpc.split_template(asked)
+    if not call_id or words != jsonrpc.split_template(known)[0] or not jsonrpc.template_holds(words):
         return
     first, second = jsonrpc.decode(known), jsonrpc.decode(asked)
     assert isinstance(first, Call)
@@ -56,11 +56,11 @@ def test_whatever_has_a_wording_that_holds_is_the_same_call_with_its_own_id(temp
 )
 @pytest.mark.parametrize("call_id", [b"0", b"7", b"70", b'"x-1"'])
 def test_clients_of_every_kind_are_understood(text: bytes, call_id: bytes) -> None:
-    words, found = call_template.split(text.replace(b"<>", call_id))
+    words, found = jsonrpc.split_template(text.replace(b"<>", call_id))
     assert found == call_id
-    assert words != call_template.NONE
-    assert call_template.holds(words)
-    assert call_template.split(text.replace(b"<>", b"12345"))[0] == words
+    assert words != jsonrpc.NO_TEMPLATE
+    assert jsonrpc.template_holds(words)
+    assert jsonrpc.split_template(text.replace(b"<>", b"12345"))[0] == words
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_clients_of_every_kind_are_understood(text: bytes, call_id: bytes) -> No
     ],
 )
 def test_what_has_no_plain_id_has_no_wording(text: bytes) -> None:
-    assert call_template.split(text) == (call_template.NONE, b"")
-    assert not call_template.holds(call_template.NONE)
+    assert jsonrpc.split_template(text) == (jsonrpc.NO_TEMPLATE, b"")
+    assert not jsonrpc.template_holds(jsonrpc.NO_TEMPLATE)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,6 @@ def test_what_has_no_plain_id_has_no_wording(text: bytes) -> None:
     ],
 )
 def test_an_id_that_only_seems_to_be_one_does_not_hold(text: bytes) -> None:
-    words, call_id = call_template.split(text)
+    words, call_id = jsonrpc.split_template(text)
     assert call_id
-    assert not call_template.holds(words)
+    assert not jsonrpc.template_holds(words)

@@ -11,7 +11,7 @@ import pytest
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.stats.counters import AnswerSource
-from rpcaccel.dataplane.engine.hot_answers import HotAnswers
+from rpcaccel.dataplane.engine.store_lookup import HotAnswers
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode

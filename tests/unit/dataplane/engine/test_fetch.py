@@ -8,7 +8,7 @@ import pytest
 
 from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings
 from rpcaccel.core.nodes.breaker import BreakerState
-from rpcaccel.core.nodes.quota import Quota, QuotaLimits
+from rpcaccel.core.nodes.limits import Quota, QuotaLimits
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind

@@ -18,7 +18,7 @@ from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.single_flight import Flight, Waiter
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt
-from rpcaccel.dataplane.upstream.call_origin import PROXY
+from rpcaccel.dataplane.upstream.chooser import PROXY
 from rpcaccel.dataplane.upstream.node_client import Post
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.stores.base import NoStore

@@ -9,7 +9,7 @@ from eth_account import Account
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.heads.recent_writes import Sent
-from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
+from rpcaccel.dataplane.engine.fetch_context import ReadYourWrites
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.stores.base import NoStore
 from tests.support.fleet import gated_nodes

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode

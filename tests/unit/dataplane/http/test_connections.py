@@ -6,7 +6,7 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
-from rpcaccel.config.http_settings import HttpSettings
+from rpcaccel.config.sections import HttpSettings
 from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying

@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from rpcaccel.core.client_limits import hashed
-from rpcaccel.dataplane.http.websocket_server import READ_LATER
+from rpcaccel.dataplane.http.connections import READ_LATER
 from rpcaccel.dataplane.rpc.admission import Headers
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import RawSocket, frame, handshake

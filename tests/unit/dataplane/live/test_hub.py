@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.config.http_settings import WebSocketSettings
+from rpcaccel.config.sections import WebSocketSettings
 from rpcaccel.core.client_limits import Client, Exposure, Limits
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.live.block import LiveBlock
@@ -22,10 +22,9 @@ from rpcaccel.dataplane.live.hub import PART_OF_FILTERS, Hub
 from rpcaccel.dataplane.live.live_session import LiveSession
 from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.rpc.admission import Caller
+from rpcaccel.dataplane.rpc.admission import Caller, PathRoute
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
-from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from tests.support.dataplane.fake_live import FakeFollower, FakePending, FakeSink
 from tests.support.dataplane.world import HEAD, World
 

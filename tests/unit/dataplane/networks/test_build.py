@@ -12,7 +12,7 @@ import pytest
 
 from rpcaccel.chains import ChainError
 from rpcaccel.config.model import NodeSettings, Settings
-from rpcaccel.core.nodes.quota import Quota
+from rpcaccel.core.nodes.limits import Quota
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks.build import _CONNECTOR_FIELDS

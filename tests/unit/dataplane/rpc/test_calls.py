@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.config.http_settings import HttpSettings
+from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.client_limits import Client
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.event_loop import TURN
-from rpcaccel.dataplane.rpc.admission import Caller
+from rpcaccel.dataplane.rpc.admission import Caller, PathRoute
 from rpcaccel.dataplane.rpc.calls import Calls
-from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import Batcher, Sender
 from rpcaccel.dataplane.upstream.pool import Told, UnderWay

@@ -17,7 +17,7 @@ from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.block_range import Range
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
-from rpcaccel.core.wire import call_template
+from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.hit_memo import NO_HIT, Known, KnownCalls
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -37,14 +37,14 @@ def learnt(known: KnownCalls, network: Network, text: bytes, outcome: Outcome = 
     plan = network.plan("hmyv2_getBlockByNumber", b"[26,{}]")
     network.planner.remember(plan, network.view)
     known.learn(text, plan, replace(outcome, key=plan.key or b""), "all")
-    return known.get(call_template.split(text)[0])
+    return known.get(jsonrpc.split_template(text)[0])
 
 
 async def test_a_hit_is_learnt_for_every_id(network: Network) -> None:
     known = KnownCalls(network)
     found = learnt(known, network, TEXT % 1)
     assert found is not None
-    assert known.get(call_template.split(TEXT % 123456)[0]) is found
+    assert known.get(jsonrpc.split_template(TEXT % 123456)[0]) is found
     assert found.key == network.plan("hmyv2_getBlockByNumber", b"[26,{}]").key
     assert found.serial == network.view.serial
     assert b"X-Rpcaccel-Cache: memory\r\n" in found.told
@@ -81,7 +81,7 @@ async def test_a_hit_is_found_while_the_answer_is_kept_and_the_snapshot_stays_an
     [
         b'{"id":1.5,"method":"hmyv2_getBlockByNumber","params":[26,{}]}',
         b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}],"id":1}',
-        TEXT % 1 + b" " * call_template.LONGEST,
+        TEXT % 1 + b" " * jsonrpc.LONGEST_TEMPLATE,
     ],
 )
 async def test_what_is_no_plain_text_is_not(network: Network, text: bytes) -> None:
@@ -104,9 +104,9 @@ async def test_nor_what_takes_more_than_one_lookup(network: Network) -> None:
     cut = replace(plan, range=cast(Range, object()))
     for other in (aged, named, forgotten, cut):
         known.learn(TEXT % 1, other, HIT, "all")
-        assert known.get(call_template.split(TEXT % 1)[0]) is None
+        assert known.get(jsonrpc.split_template(TEXT % 1)[0]) is None
     known.learn(TEXT % 1, plan, HIT, "all")
-    assert known.get(call_template.split(TEXT % 1)[0]) is not None
+    assert known.get(jsonrpc.split_template(TEXT % 1)[0]) is not None
 
 
 async def test_it_is_bounded(network: Network) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from rpcaccel.core.memo import Memos
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.rpc.path_routes import routes
+from rpcaccel.dataplane.rpc.admission import routes
 
 
 def network(name: str) -> Network:

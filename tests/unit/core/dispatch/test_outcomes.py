@@ -7,11 +7,10 @@ import json
 import pytest
 from msgspec import structs
 
-from rpcaccel.core.dispatch.outcome import Forwarded
+from rpcaccel.core.dispatch.outcome import Forwarded, failed, miss_reason, out_of_time, refused, with_uniform_code
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.dataplane.engine import results
 
 
 def plan(cache: CacheClass, **fields: object) -> Plan:
@@ -20,14 +19,14 @@ def plan(cache: CacheClass, **fields: object) -> Plan:
 
 
 def test_a_miss_has_one_of_a_few_reasons() -> None:
-    assert results.miss_reason(plan(CacheClass.NODE)) == "node"
+    assert miss_reason(plan(CacheClass.NODE)) == "node"
     off = Rule(method="m", cache=CacheClass.HEAD, off=True)
-    assert results.miss_reason(structs.replace(plan(CacheClass.HEAD), rule=off)) == "off"
-    assert results.miss_reason(plan(CacheClass.NEVER, note="params are named")) == "not-understood"
+    assert miss_reason(structs.replace(plan(CacheClass.HEAD), rule=off)) == "off"
+    assert miss_reason(plan(CacheClass.NEVER, note="params are named")) == "not-understood"
 
 
 def test_a_refused_method_does_not_exist_for_the_client() -> None:
-    outcome = results.refused("not for you", 7)
+    outcome = refused("not for you", 7)
     assert (json.loads(outcome.error or b"")["code"], outcome.block) == (-32601, 7)
 
 
@@ -45,20 +44,20 @@ def test_a_refused_method_does_not_exist_for_the_client() -> None:
 def test_a_nodes_error_gets_a_uniform_code_and_keeps_the_rest(
     error: bytes, kind: FailureKind | None, told: bytes | None
 ) -> None:
-    found = results.with_uniform_code(error, None if kind is None else Failure(kind, ""))
+    found = with_uniform_code(error, None if kind is None else Failure(kind, ""))
     assert found.startswith(b'{"code":-32603,"data":[[') if told is None else found == told
 
 
 def test_when_everybody_failed_the_proxy_says_so_itself() -> None:
     failure = Failure(FailureKind.RATE_LIMITED, "too much", retry_after=2.0)
-    outcome = results.failed(Forwarded(answer=None, failure=failure, attempts=3), 7, ())
+    outcome = failed(Forwarded(answer=None, failure=failure, attempts=3), 7, ())
     assert json.loads(outcome.error or b"") == {"code": -32005, "message": "too much"}
     assert (outcome.http, outcome.retry_after, outcome.attempts, outcome.block) == (429, 2.0, 3, 7)
-    assert results.failed(Forwarded(answer=None, failure=None), 7, ()).error is not None
+    assert failed(Forwarded(answer=None, failure=None), 7, ()).error is not None
 
 
 def test_a_client_that_gave_too_little_time_gets_a_504() -> None:
-    outcome = results.out_of_time(7)
+    outcome = out_of_time(7)
     assert (outcome.http, outcome.block, outcome.kind) == (504, 7, FailureKind.CLIENT_DEADLINE)
     assert b"-32603" in (outcome.error or b"")
 
@@ -74,4 +73,4 @@ def test_a_client_that_gave_too_little_time_gets_a_504() -> None:
 )
 def test_a_client_is_not_told_where_nodes_are(text: str, told: str) -> None:
     forwarded = Forwarded(answer=None, failure=Failure(FailureKind.CONNECT, text))
-    assert json.loads(results.failed(forwarded, 7, ()).error or b"")["message"] == told
+    assert json.loads(failed(forwarded, 7, ()).error or b"")["message"] == told
