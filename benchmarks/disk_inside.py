@@ -21,7 +21,7 @@ from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.dataplane.engine.store_lookup import SHARE, HotAnswers
+from rpcaccel.dataplane.engine.store_lookup import READ_AHEAD_SHARE, HotAnswers
 from rpcaccel.stores.disk.disk_store import DiskStore
 
 CHUNK = 10_000
@@ -172,7 +172,7 @@ class Tiers:
         """Read ahead what was hot before a restart; returns the number of entries."""
         if self._disk is None:
             return 0
-        room = int(MEMORY * SHARE)
+        room = int(MEMORY * READ_AHEAD_SHARE)
         return await self._disk.read_ahead(room, lambda key, entry: self.memory.put(key, entry, time.monotonic()))
 
     async def ask(self, asked: Asked) -> bool:

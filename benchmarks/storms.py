@@ -20,7 +20,7 @@ import aiohttp
 
 from benchmarks import pages
 from rpcaccel.bench.report.report import Report, Table, count, machine, milliseconds
-from rpcaccel.dataplane.event_loop import REMEMBERED, LongestTurn
+from rpcaccel.dataplane.event_loop import LONGEST_TURN_SECONDS, LongestTurn
 from tests.support.services import Program, RedisServer, free_port
 from tests.support.storm import NETWORK, Caller, Storm, storm
 
@@ -177,11 +177,11 @@ TURNS: list[float] = []
 
 @contextlib.asynccontextmanager
 async def watching(longest: Callable[[], Awaitable[float]], met: list[float]) -> AsyncIterator[None]:
-    """Note the longest turn of the last REMEMBERED seconds now and then, and at the end."""
+    """Note the longest turn of the last LONGEST_TURN_SECONDS seconds now and then, and at the end."""
 
     async def look() -> None:
         while True:
-            await asyncio.sleep(REMEMBERED / 2)  # so that none is forgotten before it is noted
+            await asyncio.sleep(LONGEST_TURN_SECONDS / 2)  # so that none is forgotten before it is noted
             met.append(await longest())
 
     looking = asyncio.create_task(look())

@@ -24,7 +24,7 @@ POINTS = 64
 """Points on the ring for one unit of weight (eight from each digest); shares are within some 12 % of the weights."""
 LOAD_FACTOR = 1.25
 """A node may have at most this multiple of its share of the calls in flight (Mirrokni et al., bounded loads)."""
-ROOM = 4
+MIN_IN_FLIGHT = 4
 """Calls in flight that a node may have in any case, so that a quiet proxy does not scatter its keys."""
 _OWNER_BITS = 12
 _OWNER = (1 << _OWNER_BITS) - 1
@@ -74,7 +74,7 @@ class Choice:
             raise ValueError("no node of any weight to choose from")
         share = LOAD_FACTOR * (in_flight + 1) / weight
         for node in self._clockwise(eligible, route_key):
-            if node.in_flight < max(ceil(share * node.weight), ROOM):
+            if node.in_flight < max(ceil(share * node.weight), MIN_IN_FLIGHT):
                 return node
         raise ValueError("none of these nodes is on the ring: adopt was not called")
 

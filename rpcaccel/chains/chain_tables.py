@@ -21,12 +21,12 @@ from rpcaccel.core.plan.rules import (
     BlockArgument,
     CacheClass,
     Denied,
-    Form,
-    Kind,
     LateMember,
     LocalAnswer,
     LogsForm,
+    MethodKind,
     Need,
+    ResultForm,
     Role,
     Rule,
     RuleTable,
@@ -96,7 +96,7 @@ class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     prefers: Literal["", Role] = ""
     limiter: str = ""
     split: Literal["", "blocks", "logs"] = ""
-    kind: Kind = "read"
+    kind: MethodKind = "read"
     local: LocalAnswer | None = None
     copy_input_to_data: bool = False
     head_at: str = ""
@@ -120,7 +120,7 @@ class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class _Forms(Struct, frozen=True, forbid_unknown_fields=True):
     """One [[forms]] table: what is certain about the results of many methods."""
 
-    form: Form = ""
+    form: ResultForm = ""
     gave_up: tuple[str, ...] = ()
     valued: bool = False
     namespaces: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ from rpcaccel.core.wire.printable import printable
 
 T = TypeVar("T")
 
-DEFAULT = "127.0.0.1:8889"
+DEFAULT_ADMIN = "127.0.0.1:8889"
 TIMEOUT, READING = 60.0, 10.0
 """Seconds: a purge walks through every key of a Redis, and workers take up a change; what is read comes at once."""
 _HOLDS = {
@@ -68,7 +68,7 @@ def _side(context: typer.Context, address: str) -> AdminSide:
     return AdminSide(address, context.meta.get(_CACERT))
 
 
-Admin = Annotated[
+AdminAddress = Annotated[
     str,
     typer.Option(
         "--admin", envvar="RPCACCEL_ADMIN", metavar="HOST:PORT", help="The admin side of the proxy.", callback=_side
@@ -271,7 +271,7 @@ def _base(admin: str) -> str:
     except ValueError:
         found = None
     if not found:
-        raise RemoteError(f"--admin: found {admin!r}, expected HOST:PORT such as {DEFAULT}, or a URL")
+        raise RemoteError(f"--admin: found {admin!r}, expected HOST:PORT such as {DEFAULT_ADMIN}, or a URL")
     return base
 
 

@@ -33,7 +33,7 @@ alerts = typer.Typer(name="alerts", add_completion=False)
 @alerts.callback(invoke_without_command=True)
 def show(
     context: typer.Context,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """List the webhooks of a running proxy, the alerts of the moment and the silences.
@@ -64,7 +64,7 @@ def _given(context: typer.Context, name: str) -> bool:
 @alerts.command(name="test")
 def send_test(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the webhook; all of them if left out.")] = "",
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Send a test to a webhook, or to all, and tell what it answered. Exits 1 if one did not take it.
@@ -89,7 +89,7 @@ def silence(
     what: What,
     duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Such as 30m, 2h or 7d; 30d at most.")],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Shown to others.")] = "",
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Tell webhooks nothing of some alerts for a while. They stay on the page, and a network stands for its nodes.
@@ -118,7 +118,7 @@ def silence(
 @alerts.command()
 def unsilence(
     what: What,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """End a silence before its time, by what it silences or by its id.

@@ -15,7 +15,7 @@ def explain(
     call: Annotated[str, typer.Argument(metavar="CALL", help="A JSON-RPC call, or a method's name.")],
     params: Annotated[str, typer.Argument(metavar="PARAMS", help="With a method's name: its params.")] = "[]",
     network: Annotated[str, typer.Option(metavar="NAME", help="Where it would be sent; the main one if unset.")] = "",
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Say how a running proxy would treat a call: rule, block, key, what is held, who would be asked. Asks no node.
@@ -121,7 +121,7 @@ def purge(
     everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Remove kept answers: of a network, a method, both together, one key, or all. Says first how many they are.

@@ -68,7 +68,7 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="What is asked about; otherwise something new each time.")] = 0,
     timeout: Timeout = 30.0,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     out: Out = None,
     as_json: admin_client.AsJson = False,
 ) -> int:
@@ -225,7 +225,7 @@ def steps(
     duration: Annotated[
         str, typer.Option("--duration", "-d", metavar="TIME", help="How long to watch; 0s: all since its start.")
     ] = "10s",
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     out: Out = None,
     as_json: admin_client.AsJson = False,
 ) -> int:

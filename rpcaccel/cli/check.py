@@ -29,7 +29,7 @@ def check(
         typer.Argument(metavar="CONFIG|URL", envvar="RPCACCEL_NODES", help="A TOML file, or nodes."),
     ] = None,
     config: options.ConfigFile = None,
-    chain: options.Chain = None,
+    chain: options.ChainName = None,
     shard: options.Shard = None,
     deep: Annotated[bool, typer.Option("--deep", help="Prove every node by some 100 calls: takes up to 40 s.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,

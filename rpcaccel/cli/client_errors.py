@@ -12,15 +12,15 @@ from rpcaccel.cli import admin_client, terminal
 from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.core.wire.printable import printable
 
-FAULTS = {"service": "failed", "client": "by caller", "refused": "refused"}
+FAULT_WORDS = {"service": "failed", "client": "by caller", "refused": "refused"}
 """The words for whose doing an error is."""
-UNREAD = frozenset({"slow-reader", "unsent-too-much", "slow-subscriber"})
+UNREAD_REASONS = frozenset({"slow-reader", "unsent-too-much", "slow-subscriber"})
 """Reasons of rpcaccel_refusals_total that are no refusals: answers or notifications were left unread, and the
 connection was closed."""
 
 
 def errors(
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     network: Annotated[str, typer.Option("--network", metavar="NAME", help="Only those of this network.")] = "",
     minutes: Annotated[int, typer.Option("--minutes", metavar="N", min=1, max=60, help="How far to look back.")] = 60,
     samples: Annotated[str, typer.Option("--samples", metavar="ID", help="The samples of one group.")] = "",
@@ -51,12 +51,14 @@ def _show(found: dict[str, Any], minutes: int) -> None:
     """Print the groups of errors, failures of the service first, then by how many there were lately."""
     groups = [group for group in found["groups"] if group["lately"]]
     if groups:
-        terminal.show(GROUPS, sorted(groups, key=lambda one: (list(FAULTS).index(one["fault"]), -one["lately"])))
+        terminal.show(GROUPS, sorted(groups, key=lambda one: (list(FAULT_WORDS).index(one["fault"]), -one["lately"])))
     else:
         typer.echo(f"no client got an error in the last {minutes} min")
     for words, unread in (("refused before they were a call", False), ("connections closed because nobody read", True)):
         counted = [
-            f"{one['reason']} {one['total']}" for one in found["refusals"] if (one["reason"] in UNREAD) == unread
+            f"{one['reason']} {one['total']}"
+            for one in found["refusals"]
+            if (one["reason"] in UNREAD_REASONS) == unread
         ]
         if counted:
             typer.echo(f"{words}, since the start: {', '.join(counted)}")
@@ -75,7 +77,7 @@ GROUPS = (
     TableColumn("id"),
     right("last minute", "minute"),
     right("lately"),
-    TableColumn("fault", lambda group: FAULTS[group["fault"]]),
+    TableColumn("fault", lambda group: FAULT_WORDS[group["fault"]]),
     TableColumn("network"),
     TableColumn("method", lambda group: group["method"] or "(several)"),
     right("code"),
@@ -91,7 +93,7 @@ def told(group: dict[str, Any]) -> Iterator[str]:
     yield f"{group['network']} {group['method']}: {group['code']} {group['text']}"
     kind = f", {group['kind']}" if group["kind"] else ""
     often = f"{group['count']} since {terminal.clock(group['first_seen'])}, {group['minute']} in the last minute"
-    yield f"{FAULTS[group['fault']]}{kind}: {often}"
+    yield f"{FAULT_WORDS[group['fault']]}{kind}: {often}"
     for sample in group["samples"]:
         request = f", request {sample['request']}" if sample["request"] else ""
         note = f" ({sample['params_note']})" if sample["params_note"] else ""

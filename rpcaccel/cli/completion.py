@@ -13,7 +13,7 @@ from rpcaccel.cli import admin_client
 
 VARIABLE = "_RPCACCEL_COMPLETE"
 """Set by a script when it asks the program for what fits."""
-PATIENCE = 1.0
+COMPLETION_SECONDS = 1.0
 """Seconds that a proxy may take to name its nodes, while somebody waits for a shell."""
 _SAFE = re.compile(r"[A-Za-z0-9._:/-]+")
 """Names that mean nothing more to a shell."""
@@ -88,7 +88,7 @@ def networks(context: typer.Context, incomplete: str) -> list[str]:
 
 def _asked(context: typer.Context, path: str) -> Any:
     try:
-        admin = context.params.get("admin") or os.environ.get("RPCACCEL_ADMIN") or admin_client.DEFAULT
-        return admin_client.ask(admin, "GET", path, patience=PATIENCE)
+        admin = context.params.get("admin") or os.environ.get("RPCACCEL_ADMIN") or admin_client.DEFAULT_ADMIN
+        return admin_client.ask(admin, "GET", path, patience=COMPLETION_SECONDS)
     except admin_client.RemoteError:
         return None

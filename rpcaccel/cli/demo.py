@@ -33,10 +33,10 @@ class Serve(Protocol):
 
 
 def demo(  # noqa: PLR0913, PLR0917 -- an argument for each flag
-    listen: options.Listen = None,
-    admin: options.Admin = None,
+    listen: options.ListenAddress = None,
+    admin: options.AdminListen = None,
     redis: options.Redis = None,
-    balancer: options.Balancer = None,
+    balancer: options.BalancerName = None,
     memory: options.Memory = None,
     disk: options.Disk = None,
     disk_size: options.DiskSize = None,

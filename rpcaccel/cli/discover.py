@@ -19,7 +19,7 @@ from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
 DEFAULT_CHAIN, DEFAULT_SHARD = "harmony", 0
 """The chain and the shard that are served when no node answers."""
-WAIT = 3.0
+DISCOVERY_SECONDS = 3.0
 """Seconds that nodes get to tell what they serve; a node that has not answered by then is taken for one like the
 others."""
 _PAUSE = 0.25
@@ -60,7 +60,7 @@ async def discover(
     chain: str | None,
     shard: int | None,
     *,
-    wait: float = WAIT,
+    wait: float = DISCOVERY_SECONDS,
     connect: Callable[[NodeSettings], Asker] = HttpNodeClient,
 ) -> Discovery:
     """Ask nodes, written URL[,weight=N][,id=NAME] and known to be well written, what they serve.

@@ -16,7 +16,7 @@ from rpcaccel.core.wire.printable import printable
 
 SETTINGS = "/api/v1/settings"
 
-Node = Annotated[
+NodeId = Annotated[
     str,
     typer.Argument(
         metavar="NODE", help="Its id, or NETWORK/ID when several networks have one.", autocompletion=completion.nodes
@@ -37,7 +37,7 @@ def nodes(
         bool, typer.Option("--apply", help="With --report: give the nodes the suggested weights.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --apply: do not ask.")] = False,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """List the nodes of a running proxy: state, head and whether it is pushed, weight, share of the traffic, latency.
@@ -66,9 +66,9 @@ def nodes(
 
 
 def weight(
-    node: Node,
+    node: NodeId,
     number: Annotated[int, typer.Argument(metavar="N", min=0, max=1000, help="Share of the calls; 0 takes none.")],
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Give a node of a running proxy another weight, with effect on the next call.
@@ -81,9 +81,9 @@ def weight(
 
 
 def drain(
-    node: Node,
+    node: NodeId,
     end: Annotated[bool, typer.Option("--end", help="Take calls again.")] = False,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Let a node of a running proxy finish what it has and take no new calls; --end lets it take calls again.
@@ -122,7 +122,7 @@ def add(
     force: Annotated[
         bool, typer.Option("--force", help="Also a node that does not answer, or is of another chain.")
     ] = False,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Add a node to a running proxy. The proxy asks it first: chain id, blocks 0 and 1, head.
@@ -159,9 +159,9 @@ def add(
 
 @node.command()
 def remove(
-    node: Node,
+    node: NodeId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Remove a node from a running proxy, after saying what it does now. What it has under way it finishes.

@@ -14,38 +14,40 @@ import typer
 from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
 from rpcaccel.config.model import Settings
-from rpcaccel.config.validate import NO_NETWORK, Judge
+from rpcaccel.config.validate import NO_NETWORK, JudgeSettings
 from rpcaccel.config.value_types import NAME, NODE_TEXT, ids_once
 
-Nodes = Annotated[
+NodeUrls = Annotated[
     list[str] | None,
-    typer.Argument(metavar=NODE_TEXT, envvar="RPCACCEL_NODES", help="Nodes to serve, without a file."),
+    typer.Argument(metavar=NODE_TEXT, envvar="RPCACCEL_NODES", help="NodeUrls to serve, without a file."),
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", envvar="RPCACCEL_CONFIG", metavar="FILE", help="A TOML file.")
 ]
-Chain = Annotated[
+ChainName = Annotated[
     str | None,
     typer.Option(
         envvar="RPCACCEL_CHAIN",
         metavar="NAME",
-        help="Chain of the URLs: auto (default: they are asked), harmony, ethereum.",
+        help="ChainName of the URLs: auto (default: they are asked), harmony, ethereum.",
     ),
 ]
 Shard = Annotated[
     int | None,
     typer.Option(envvar="RPCACCEL_SHARD", metavar="N", help="Shard of the URLs; they are asked when not given."),
 ]
-Listen = Annotated[str | None, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where calls are taken.")]
-Admin = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the page and /metrics are.")]
+ListenAddress = Annotated[
+    str | None, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where calls are taken.")
+]
+AdminListen = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the page and /metrics are.")]
 Redis = Annotated[str | None, typer.Option(metavar="URL", help="Redis, a cache tier that hosts share.")]
-Balancer = Annotated[str | None, typer.Option(metavar="NAME", help="How a node is chosen, in every network.")]
+BalancerName = Annotated[str | None, typer.Option(metavar="NAME", help="How a node is chosen, in every network.")]
 Memory = Annotated[str | None, typer.Option(metavar="SIZE", help='The memory cache, such as "256MB".')]
 Disk = Annotated[
     str | None, typer.Option(metavar="FOLDER", help="Keeps final answers on disk, so that they outlive a restart.")
 ]
 DiskSize = Annotated[str | None, typer.Option(metavar="SIZE", help='What the folder may take, such as "50GB".')]
-Workers = Annotated[
+WorkerNumber = Annotated[
     str | None, typer.Option(metavar="N|auto", help="Processes that serve calls; auto: one a processor.")
 ]
 State = Annotated[
@@ -71,7 +73,7 @@ class NodeSource(NamedTuple):
 def source(
     nodes: Sequence[str], file: Path | None, chain: str | None, shard: int | None, **values: str | None
 ) -> NodeSource:
-    """The sources that the arguments of a command name. Nodes are asked for their chain and shard where `chain` and
+    """The sources that the arguments of a command name. NodeUrls are asked for their chain and shard where `chain` and
     `shard` do not name them; a note tells of each node that did not answer. Raises ConfigError.
     """
     chain = None if chain == AUTO else chain
@@ -129,7 +131,9 @@ def judged_from(source: NodeSource, **values: str | int | None) -> Loaded:
     return _loaded(source, values, hindrances)
 
 
-def _loaded(source: NodeSource, values: Mapping[str, str | int | None], judge: Judge = lambda _settings: ()) -> Loaded:
+def _loaded(
+    source: NodeSource, values: Mapping[str, str | int | None], judge: JudgeSettings = lambda _settings: ()
+) -> Loaded:
     given = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
     flags = [Flag(PATHS[name], value, name) for name, value in given.items()]
     flags = [*node_flags(source.networks), *flags]

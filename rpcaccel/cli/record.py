@@ -198,7 +198,7 @@ def record(
     hash_addresses: Annotated[
         bool, typer.Option("--hash-addresses", help="Other addresses in place of the real ones, the same for the same.")
     ] = False,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Record what clients call through a running proxy: methods and params, when, and at which head; never who.

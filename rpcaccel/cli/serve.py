@@ -18,18 +18,18 @@ ADDRESS, CONFIGURATION = 1, 2
 
 
 def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
-    nodes: options.Nodes = None,
+    nodes: options.NodeUrls = None,
     config: options.ConfigFile = None,
-    chain: options.Chain = None,
+    chain: options.ChainName = None,
     shard: options.Shard = None,
-    listen: options.Listen = None,
-    admin: options.Admin = None,
+    listen: options.ListenAddress = None,
+    admin: options.AdminListen = None,
     redis: options.Redis = None,
-    balancer: options.Balancer = None,
+    balancer: options.BalancerName = None,
     memory: options.Memory = None,
     disk: options.Disk = None,
     disk_size: options.DiskSize = None,
-    workers: options.Workers = None,
+    workers: options.WorkerNumber = None,
     state: options.State = None,
 ) -> int:
     """Serve nodes behind one cached, balanced endpoint, until Ctrl-C or SIGTERM.

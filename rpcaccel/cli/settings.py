@@ -26,7 +26,7 @@ AlwaysJson = Annotated[bool, typer.Option("--json", help="As it is printed in an
 @settings.command()
 def get(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Such as memory.size; everything when empty.")] = "",
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     difference: Annotated[bool, typer.Option("--difference", help="What differs from the config file.")] = False,
     as_json: AlwaysJson = False,  # noqa: ARG001 -- it is JSON in any case
 ) -> int:
@@ -45,7 +45,7 @@ def get(
 @settings.command(name="set")
 def set_(
     changes: Annotated[list[str], typer.Argument(metavar="PATH=VALUE…", help="Written as in the config file.")],
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
     as_json: admin_client.AsJson = False,
 ) -> int:
@@ -72,7 +72,7 @@ def set_(
 @settings.command()
 def undo(
     to: Annotated[int | None, typer.Option(metavar="REVISION", help="To this one, over all changes since.")] = None,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Go back to the settings before the last change, or to those of a revision.
@@ -90,7 +90,7 @@ def undo(
 @settings.command()
 def history(
     limit: Annotated[int, typer.Option("-n", min=1, max=1000, metavar="N", help="Changes at the most.")] = 20,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """List the changes of the settings, newest first: when, by whom, from what to what.
@@ -118,7 +118,7 @@ def line(change: dict[str, Any]) -> str:
 
 
 @settings.command()
-def export(admin: admin_client.Admin = admin_client.DEFAULT) -> int:
+def export(admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN) -> int:
     """Print the settings in force as a config file, secrets hidden and listed.
 
     Examples:

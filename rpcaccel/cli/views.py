@@ -45,7 +45,7 @@ HOSTS = (
 )
 
 
-def clients(admin: admin_client.Admin = admin_client.DEFAULT, as_json: admin_client.AsJson = False) -> int:
+def clients(admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN, as_json: admin_client.AsJson = False) -> int:
     """List who calls a running proxy: holders of API keys, and `anonymous` for all others; calls, and what was refused.
 
     Examples:
@@ -62,7 +62,9 @@ def clients(admin: admin_client.Admin = admin_client.DEFAULT, as_json: admin_cli
     return 0
 
 
-def subscriptions(admin: admin_client.Admin = admin_client.DEFAULT, as_json: admin_client.AsJson = False) -> int:
+def subscriptions(
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN, as_json: admin_client.AsJson = False
+) -> int:
     """List the subscriptions of a running proxy by network: how many, notifications a second and how late they are,
     blocks filled in, subscriptions resumed, connections closed and why.
 
@@ -83,7 +85,7 @@ def subscriptions(admin: admin_client.Admin = admin_client.DEFAULT, as_json: adm
     return 0
 
 
-def hosts(admin: admin_client.Admin = admin_client.DEFAULT, as_json: admin_client.AsJson = False) -> int:
+def hosts(admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN, as_json: admin_client.AsJson = False) -> int:
     """List the hosts that share one Redis, as one of them knows them: calls, hit ratio, version, and who is behind.
 
     Examples:

@@ -76,7 +76,7 @@ def warm(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         Path | None, typer.Option(metavar="FILE", help="Holds how far it is; rpcaccel-warm-NETWORK.json if unset.")
     ] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Begin at A, whatever that file says.")] = False,
-    admin: admin_client.Admin = admin_client.DEFAULT,
+    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     as_json: admin_client.AsJson = False,
 ) -> int:
     """Fill the cache of a running proxy: make the calls that clients will make about each block of a range.

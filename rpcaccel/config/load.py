@@ -33,7 +33,7 @@ from rpcaccel.config.errors import (
 )
 from rpcaccel.config.model import Settings
 from rpcaccel.config.toml_file import expand, lines_of
-from rpcaccel.config.validate import Judge, validate
+from rpcaccel.config.validate import JudgeSettings, validate
 from rpcaccel.config.value_types import named_nodes
 
 PREFIX = "RPCACCEL_"
@@ -182,7 +182,7 @@ def load_told(
     *,
     environ: Mapping[str, str],
     flags: Iterable[Flag] = (),
-    judge: Judge = lambda _settings: (),
+    judge: JudgeSettings = lambda _settings: (),
 ) -> Loaded:
     """The settings with their sources, after `judge` has checked more than their values. Raises ConfigError with every
     fault."""

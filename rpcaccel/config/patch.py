@@ -16,7 +16,7 @@ from msgspec import Struct
 from rpcaccel.config.errors import Fault, dotted
 from rpcaccel.config.model import MemorySettings, Settings
 from rpcaccel.config.secrets import REVEAL
-from rpcaccel.config.validate import Judge, validate
+from rpcaccel.config.validate import JudgeSettings, validate
 
 
 def to_document(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
@@ -33,7 +33,9 @@ def to_table(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
     return document
 
 
-def apply(settings: Settings, change: Mapping[str, Any], judge: Judge = lambda _settings: ()) -> Settings | list[Fault]:
+def apply(
+    settings: Settings, change: Mapping[str, Any], judge: JudgeSettings = lambda _settings: ()
+) -> Settings | list[Fault]:
     """The settings after a JSON merge patch (RFC 7396), or the faults of what it would make. Nodes are addressed by id:
     {"networks": {"harmony-s0": {"nodes": {"a": {"weight": 0}, "b": null}}}} sets one weight and removes one node; a new
     id adds a node behind the others, and a list replaces all nodes. null puts a key back to its default. `judge`

@@ -278,7 +278,7 @@ class ResilientProgram(Section):
     )
 
 
-Kind = Literal[
+ErrorRuleKind = Literal[
     FailureKind.RATE_LIMITED,
     FailureKind.UNAUTHORIZED,
     FailureKind.NODE_BEHIND,
@@ -309,7 +309,7 @@ Group = Annotated[tuple[Fragment, ...], BeforeValidator(_group), Field(min_lengt
 class ErrorRuleSettings(Section):
     """One rule: it fits when every condition it names holds; texts are compared without regard to case."""
 
-    kind: Kind = Field(description="What such an error is.", examples=["rate-limited"])
+    kind: ErrorRuleKind = Field(description="What such an error is.", examples=["rate-limited"])
     why: str = Field(default="classed in the settings", max_length=200, description="What the node is saying.")
     codes: frozenset[int] = Field(
         default=frozenset(),

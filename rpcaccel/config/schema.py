@@ -19,7 +19,7 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import SINCE, Section
 from rpcaccel.config.value_types import KNOWN, NODE_TEXT, format_duration, format_size
 
-Kind = Literal["size", "duration", "whole", "number", "switch", "choice", "list", "text"]
+FieldKind = Literal["size", "duration", "whole", "number", "switch", "choice", "list", "text"]
 """What a field takes: bytes, seconds, a whole or any number, yes or no, one of `choices`, a list of texts, a text."""
 
 EACH = "*"
@@ -31,7 +31,7 @@ _APART = ("admin", "alerts.webhooks", "listen", "default_network", "clients.keys
           "networks.*.chain_id", "redis.url", "redis.replicas")  # fmt: skip
 """Settings that are no single value and have views of their own, that hold secrets, or that say what is served where,
 which is for the file to decide."""
-_KINDS: dict[str, Kind] = {"integer": "whole", "number": "number", "boolean": "switch", "array": "list"}
+_KINDS: dict[str, FieldKind] = {"integer": "whole", "number": "number", "boolean": "switch", "array": "list"}
 _BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 """JSON Schema's keyword for each bound: pydantic writes its own names where a value may be left out."""
 _OR_REFERENCE = r"|\$\{"
@@ -43,7 +43,7 @@ class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     path: str
     """Dotted, as a change names it: "memory.size", "networks.*.hedge.quantile", "networks.*.nodes.*.timeout"."""
-    kind: Kind
+    kind: FieldKind
     text: str
     default: Any | UnsetType = UNSET
     choices: tuple[str, ...] = ()

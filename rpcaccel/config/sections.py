@@ -75,7 +75,7 @@ def _range(text: str) -> str:
 
 
 KeyHashes = Annotated[tuple[Annotated[str, AfterValidator(_hash)], ...], BeforeValidator(listed)]
-Ranges = Annotated[tuple[Annotated[str, AfterValidator(_range)], ...], BeforeValidator(listed)]
+AddressRanges = Annotated[tuple[Annotated[str, AfterValidator(_range)], ...], BeforeValidator(listed)]
 
 
 class LimitSettings(Section):
@@ -161,7 +161,7 @@ class ClientsSettings(Section):
     heavy_cost: Whole = Field(
         default=10, ge=1, le=10_000, description="A call of a heavy method counts as this many calls."
     )
-    trusted_proxies: Ranges = Field(
+    trusted_proxies: AddressRanges = Field(
         default=(),
         description="The addresses, or ranges of addresses, of proxies in front of this one. They are believed "
         "about who calls.",

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Report = Callable[[tuple[str | int, ...], str], None]
+ReportFault = Callable[[tuple[str | int, ...], str], None]
 
 _REFERENCE = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<open>\{))")
 
@@ -28,7 +28,7 @@ class Expanded(str):
         return made
 
 
-def expand(value: Any, environ: Mapping[str, str], report: Report, path: tuple[str | int, ...] = ()) -> Any:
+def expand(value: Any, environ: Mapping[str, str], report: ReportFault, path: tuple[str | int, ...] = ()) -> Any:
     """The document with every reference resolved; `report(path, what is wrong)` for each that cannot be.
 
     An unset or empty variable takes its default, as in a shell. Keys are left alone; a dollar before
@@ -59,7 +59,7 @@ def expand(value: Any, environ: Mapping[str, str], report: Report, path: tuple[s
     return text if text == value else Expanded(text, value)
 
 
-Path = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 
 _TOKEN = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:[^"\\\n]|\\.)*"' r"|'[^'\n]*'" r"|\#[^\n]*|\n|[\[\]{}=,.]"
@@ -68,7 +68,7 @@ _TOKEN = re.compile(
 )  # fmt: skip
 
 
-def lines_of(text: str) -> dict[Path, int]:
+def lines_of(text: str) -> dict[ValuePath, int]:
     """The line, counted from 1, of each key, of each table's header and of each member of a list. `text` is valid TOML;
     for any other text the result may be incomplete."""
     reader = _Reader(text)
@@ -82,10 +82,10 @@ class _Reader:
     """Reads the tokens once, from the first to the last."""
 
     def __init__(self, text: str) -> None:
-        self.found: dict[Path, int] = {}
+        self.found: dict[ValuePath, int] = {}
         self._tokens: list[tuple[str, int]] = []
         self._at = 0
-        self._members: dict[Path, int] = {}
+        self._members: dict[ValuePath, int] = {}
         """The number of tables read so far of each list of tables."""
         line, place = 1, 0
         for match in _TOKEN.finditer(text):
@@ -96,7 +96,7 @@ class _Reader:
 
     def document(self) -> None:
         """Read headers and keys until the end."""
-        table: Path = ()
+        table: ValuePath = ()
         while self._at < len(self._tokens):
             token, line = self._tokens[self._at]
             if token == "\n":
@@ -108,14 +108,14 @@ class _Reader:
             else:
                 self._pair(table)
 
-    def _header(self) -> Path:
+    def _header(self) -> ValuePath:
         """[a.b] or [[a.b]]; where a part of the path is a list of tables, its last one is meant."""
         self._at += 1
         several = self._next_is("[")
         self._at += several
         keys = self._keys("]")
         self._at += several
-        path: Path = ()
+        path: ValuePath = ()
         for place, key in enumerate(keys, 1):
             path = (*path, key)
             if place == len(keys) and several:
@@ -125,7 +125,7 @@ class _Reader:
                 path = (*path, self._members[path] - 1)
         return path
 
-    def _pair(self, table: Path) -> None:
+    def _pair(self, table: ValuePath) -> None:
         """One key with its value."""
         line = self._tokens[self._at][1]
         path = table
@@ -134,7 +134,7 @@ class _Reader:
             self.found.setdefault(path, line)
         self._value(path)
 
-    def _value(self, path: Path) -> None:
+    def _value(self, path: ValuePath) -> None:
         token, _ = self._take()
         if token == "[":
             self._list(path)
@@ -150,7 +150,7 @@ class _Reader:
             while self._tokens[self._at][0] not in ("\n", ",", "]", "}"):
                 self._at += 1
 
-    def _list(self, path: Path) -> None:
+    def _list(self, path: ValuePath) -> None:
         member = 0
         while not self._next_is("]"):
             token, line = self._tokens[self._at]

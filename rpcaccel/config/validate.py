@@ -189,12 +189,12 @@ def _agreement(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
 
 NO_NETWORK = "at least one network: give node URLs, or a [networks.NAME] table with nodes"
 
-Judge = Callable[[Settings], Iterable[Misfit]]
+JudgeSettings = Callable[[Settings], Iterable[Misfit]]
 """Returns broken rules that settings alone do not show, such as files that are missing."""
 
 
 def validate(
-    document: Mapping[str, Any], sources: Mapping[Path, str] | None = None, judge: Judge = lambda _settings: ()
+    document: Mapping[str, Any], sources: Mapping[Path, str] | None = None, judge: JudgeSettings = lambda _settings: ()
 ) -> Settings | list[Fault]:
     """The settings of a document (the shape of the TOML file), or its faults, in the order of the paths."""
     said = sources or {}

@@ -288,7 +288,7 @@ class Client:
 BEGINNING = "rpcaccel_"
 """Every key begins with this, so that a key found in a log or a repository is recognised."""
 RANDOM_BYTES = 32
-LONGEST = 256
+MAX_KEY_CHARACTERS = 256
 """Characters of the longest text that is taken for a key and hashed."""
 
 

@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 PART = 10
 """Memos get one part in `PART` of the bytes that all caches together may use."""
-LEAST = 1_000_000
+MIN_BYTES = 1_000_000
 """Bytes that memos get at the least: without memos every call would be parsed again."""
 ITEM_BYTES = 250
 """Overhead of one item (bytes): its places in a memo and in the budget, and the method's name in its key."""
@@ -33,9 +33,9 @@ class Memos:
 
     __slots__ = ("_limit", "_order", "size")
 
-    def __init__(self, limit: int = 8 * LEAST) -> None:
-        """`limit`: bytes for all items together; LEAST if that is more."""
-        self._limit = max(limit, LEAST)
+    def __init__(self, limit: int = 8 * MIN_BYTES) -> None:
+        """`limit`: bytes for all items together; MIN_BYTES if that is more."""
+        self._limit = max(limit, MIN_BYTES)
         self._order: deque[tuple[dict[Any, Any], Any, int]] = deque()
         """Memo, key and weight of every item, the oldest first."""
         self.size = 0
@@ -67,7 +67,7 @@ class Memos:
 
     def resize(self, limit: int) -> None:
         """Apply a new limit (bytes) at once."""
-        self._limit = max(limit, LEAST)
+        self._limit = max(limit, MIN_BYTES)
         self._shrink()
 
     def _shrink(self) -> None:

@@ -243,7 +243,7 @@ Word = Started | Adopted | WorkerReport | PurgeDone | ExplainReply | Recorded | 
 """From a worker to the control plane."""
 
 
-LONGEST = 256 * 1024 * 1024
+MAX_FRAME_BYTES = 256 * 1024 * 1024
 """Bytes of the longest frame. A longer one is a fault of the sender."""
 
 T = TypeVar("T")
@@ -266,13 +266,13 @@ class FrameReader(Generic[T]):
         """Add bytes; return the messages that are now complete.
 
         Raises:
-            ValueError: a frame is longer than LONGEST or is not a message of this type.
+            ValueError: a frame is longer than MAX_FRAME_BYTES or is not a message of this type.
         """
         self._buffer += data
         messages: list[T] = []
         while len(self._buffer) >= 4:
             length = int.from_bytes(self._buffer[:4], "big")
-            if length > LONGEST:
+            if length > MAX_FRAME_BYTES:
                 raise ValueError(f"a frame of {length} bytes")
             if len(self._buffer) < 4 + length:
                 break

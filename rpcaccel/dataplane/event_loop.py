@@ -17,14 +17,14 @@ import uvloop
 from rpcaccel.core.stepwise import Steps
 
 T = TypeVar("T")
-TURN = 0.0005
+TURN_SECONDS = 0.0005
 """Seconds for which work whose size a client or a node chooses may hold the loop before others get their turn."""
 ROOM_TO_SEND = 256 * 1024
 """Bytes for which the system is asked to have room on a connection; Linux takes twice as many. Without this bound it
 takes up to 4 MB at once, and on one machine does the work of the receiver as well: 15 ms of a turn."""
-LOOK_EVERY = 0.01
+LOOK_SECONDS = 0.01
 """Seconds between two looks at the loop. A turn is met up to so long after it began."""
-REMEMBERED = 60
+LONGEST_TURN_SECONDS = 60
 """Seconds for which the longest turn is told: four times as long as Prometheus usually takes between two scrapes."""
 _STARTING = 1.0
 """Seconds before the first look: what a program does once, when it starts, is no turn that clients meet again."""
@@ -79,14 +79,14 @@ def _map_large_blocks() -> None:
 
 
 async def in_turns(steps: Steps[T], clock: Callable[[], float] = time.monotonic) -> T:
-    """Do all steps, no longer than TURN at once, and return what they come to."""
-    turn_ends = clock() + TURN
+    """Do all steps, no longer than TURN_SECONDS at once, and return what they come to."""
+    turn_ends = clock() + TURN_SECONDS
     try:
         while True:
             next(steps)
             if clock() >= turn_ends:
                 await asyncio.sleep(0)
-                turn_ends = clock() + TURN
+                turn_ends = clock() + TURN_SECONDS
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return] # the generator's own type
 
@@ -119,13 +119,13 @@ class LongestTurn:
 
     The timer is late by what the loop does when the time has come, and so would be the answer to a call that arrived at
     that moment: callbacks that run one after the other, a collection of garbage, other programs on the processor.
-    A single turn is met at any moment of it, so up to LOOK_EVERY of its length may be missing.
+    A single turn is met at any moment of it, so up to LOOK_SECONDS of its length may be missing.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._due = 0.0
-        self._seconds: deque[tuple[int, float]] = deque(maxlen=REMEMBERED)
+        self._seconds: deque[tuple[int, float]] = deque(maxlen=LONGEST_TURN_SECONDS)
         """The longest turn of each second that had one, with the number of the second."""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -140,13 +140,13 @@ class LongestTurn:
 
     @property
     def seconds(self) -> float:
-        """The longest turn of the last REMEMBERED seconds; 0.0 when none was met."""
-        since = int(self._clock()) - REMEMBERED
+        """The longest turn of the last LONGEST_TURN_SECONDS; 0.0 when none was met."""
+        since = int(self._clock()) - LONGEST_TURN_SECONDS
         return max((late for second, late in self._seconds if second > since), default=0.0)
 
     def _wait(self) -> None:
-        self._due = self._clock() + LOOK_EVERY
-        self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
+        self._due = self._clock() + LOOK_SECONDS
+        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
         now, seconds = self._clock(), self._seconds

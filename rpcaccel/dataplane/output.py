@@ -15,9 +15,9 @@ import threading
 from collections import deque
 from typing import Literal
 
-QUEUE_BYTES = 1 << 20
+MAX_QUEUE_BYTES = 1 << 20
 """Bytes that wait to be written, at the most."""
-END_WITHIN = 0.5
+END_SECONDS = 0.5
 """Seconds that the end of the program waits until everything is written."""
 
 Name = Literal["stdout", "stderr"]
@@ -42,7 +42,7 @@ class QueuedWriter(io.RawIOBase):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"output {self._descriptor}", daemon=True)
                 self._thread.start()
-            if self._size + len(content) > QUEUE_BYTES:
+            if self._size + len(content) > MAX_QUEUE_BYTES:
                 self._lost += 1
             else:
                 self._waiting.append(content)
@@ -53,12 +53,12 @@ class QueuedWriter(io.RawIOBase):
     def take_lost(self) -> int:
         """The number of writes that were lost since this was asked last; 0 while there is hardly room to tell it."""
         with self._changed:
-            if self._size > QUEUE_BYTES // 2:
+            if self._size > MAX_QUEUE_BYTES // 2:
                 return 0
             lost, self._lost = self._lost, 0
         return lost
 
-    def drain(self, within: float = END_WITHIN) -> None:
+    def drain(self, within: float = END_SECONDS) -> None:
         """Wait until everything is written, or for `within` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: not self._size, within)

@@ -56,7 +56,7 @@ NEWEST = "rpcaccel_newest"
 
 ERRORS_EVERY = 1.0
 """Seconds between two messages about errors."""
-LOOK_EVERY = 0.02
+DRAIN_LOOK_SECONDS = 0.02
 """Seconds between two looks whether the last client has left."""
 
 
@@ -303,7 +303,7 @@ class Worker:
             await asyncio.sleep(0)
         await self._lanes.websockets.leave()
         while self._lanes.open and self._clock() < self._lingers_until:  # noqa: ASYNC110 -- nobody is told of the last one
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(DRAIN_LOOK_SECONDS)
         await asyncio.sleep(0)  # calls that have arrived begin before idle connections are closed
         await self._lanes.drain(timeout)
         await self.live.close()

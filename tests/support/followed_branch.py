@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpcaccel.core.live.block import LiveBlock
-from rpcaccel.core.live.branch import Abandoned, FollowedBranch, Move, Want
+from rpcaccel.core.live.branch import Abandoned, BranchMove, FollowedBranch, Want
 
 
 def block(number: int, branch: str = "a", parent: str = "", size: int = 2) -> LiveBlock:
@@ -26,7 +26,7 @@ def give(branch: FollowedBranch, *blocks: LiveBlock) -> None:
             branch.take(want, found)
 
 
-def said(moves: list[Move]) -> list[str]:
+def said(moves: list[BranchMove]) -> list[str]:
     """The hashes of blocks, those that were abandoned with a minus."""
     return [("-" if isinstance(move, Abandoned) else "") + move.block.hash for move in moves]
 

@@ -13,7 +13,7 @@ from random import Random
 from rpcaccel.controlplane.stats.snapshot import AlertFigures, Frame, HeadView, NodeView, Notice, WorkerView
 from rpcaccel.core.nodes.limits import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
+from rpcaccel.core.replies.unknown_errors import UnclassedError, UnclassedLog
 from rpcaccel.core.stats.counters import AnswerSource, Step, TallySnapshot, bump
 from rpcaccel.core.stats.tally import Tally, merge
 
@@ -260,7 +260,7 @@ class SampleView:
 
     def errors(self) -> Sequence[UnclassedError]:
         """One error that somebody should class."""
-        found = Unclassed()
+        found = UnclassedLog()
         found.note(NETWORK, "c", "hmyv2_call", -32000, "shard 7 is on holiday", 200, at=1000.0)
         return found.all()
 

@@ -50,7 +50,7 @@ from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import OperationRefused, purge, read, record, wanted_of
 from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
 from rpcaccel.core.wire.forwarded_for import Trust
-from rpcaccel.dataplane.rpc.recorder import PATIENCE
+from rpcaccel.dataplane.rpc.recorder import UNASKED_SECONDS
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -336,7 +336,7 @@ class Admin:
         wanted, now = wanted_of(await request.read()), self._clock()
         if not wanted.stop and now > self._recording_until:
             log.info("calls are being recorded", by=request[AUTHOR].name, share=wanted.sample)
-        self._recording_until = -math.inf if wanted.stop else now + PATIENCE
+        self._recording_until = -math.inf if wanted.stop else now + UNASKED_SECONDS
         return json_response(await record(wanted, self._links))
 
     async def clients(self, _request: web.Request) -> web.Response:

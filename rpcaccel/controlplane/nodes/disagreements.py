@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from rpcaccel.config.model import NetworkSettings, Settings
 from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.core.agreement.cases import LATELY, Case, CaseLog, is_suspect
+from rpcaccel.core.agreement.cases import JUDGED_SECONDS, Case, CaseLog, is_suspect
 
 AUTHOR = Author("rpcaccel", "agreement")
 NodeName = tuple[str, str]
@@ -61,7 +61,7 @@ class Disagreements:
         self._drain = drain
         self._tell = tell
         self._wall = wall
-        self._readings: deque[tuple[float, Mapping[NodeName, int]]] = deque(maxlen=int(LATELY / READ_EVERY) + 1)
+        self._readings: deque[tuple[float, Mapping[NodeName, int]]] = deque(maxlen=int(JUDGED_SECONDS / READ_EVERY) + 1)
         """The compared answers at some moments of the last hour, the oldest first."""
         self._trials: dict[NodeName, tuple[float, int]] = {}
         """By node that was taken back: since when it is judged, and its compared answers until then."""
@@ -134,7 +134,7 @@ class Disagreements:
 
     def _record(self, network: str, node: str, compared: Mapping[NodeName, int]) -> tuple[list[Case], int]:
         """The cases against a node in the time in which it is judged, and its compared answers then."""
-        name, hour_ago = (network, node), self._wall() - LATELY
+        name, hour_ago = (network, node), self._wall() - JUDGED_SECONDS
         since, before = self._trials.get(name, (0.0, 0))
         earlier = [counts.get(name, 0) for at, counts in self._readings if at <= hour_ago]
         before = max(before, earlier[-1] if earlier else 0)

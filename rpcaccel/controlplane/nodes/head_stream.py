@@ -18,7 +18,7 @@ from rpcaccel.core.live.block import LONGEST_HEADER
 from rpcaccel.core.nodes.sliding_window import Inflow
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.dataplane.upstream.node_socket import PATIENCE, Heard
+from rpcaccel.dataplane.upstream.node_socket import ANSWER_SECONDS, OnNotification
 
 AGAIN = 600.0
 """Seconds after which the usual places are tried again where no WebSocket was found."""
@@ -43,7 +43,7 @@ class HeadSocket(Asker, Protocol):
         """Connect; returns why that failed, or an empty text."""
         ...
 
-    async def follow(self, namespace: str, kind: str, heard: Heard) -> str:
+    async def follow(self, namespace: str, kind: str, heard: OnNotification) -> str:
         """Subscribe; returns why that failed, or an empty text."""
         ...
 
@@ -106,7 +106,7 @@ class HeadStream:
         self._namespace = namespace
         self._hooks = hooks
         self._named = named
-        self._questions = Questions(identity, PATIENCE)
+        self._questions = Questions(identity, ANSWER_SECONDS)
         self._clock = clock
         self._inflow = Inflow("blocks", _MOST, _MOST_BYTES)
         self._sleep = sleep

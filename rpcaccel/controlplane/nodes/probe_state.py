@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.head_stream import HeadStream
 from rpcaccel.controlplane.nodes.probes import Asker
-from rpcaccel.core.heads.chain_view import REMEMBERED
+from rpcaccel.core.heads.chain_view import BLOCKS_OF_A_NODE
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, IdentityCheck, judge
 from rpcaccel.core.heads.lateness import Lateness
 from rpcaccel.core.heads.probe_schedule import ProbeSchedule
@@ -129,7 +129,7 @@ class ProbeState:
 
     def see(self, head: int, latency: float, now: float) -> None:
         """The probe succeeded: the node answered with this head."""
-        if head < self.told - REMEMBERED:
+        if head < self.told - BLOCKS_OF_A_NODE:
             self.checked_at = -inf  # the chain may have begun anew: the node is asked for its identity at once
         if head != self.told:
             self.told, self.head_since = head, now

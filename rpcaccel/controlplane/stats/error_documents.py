@@ -15,7 +15,7 @@ from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.replies.unknown_errors import UnclassedError
 from rpcaccel.core.stats.counters import OTHER, TallySnapshot
-from rpcaccel.core.stats.error_log import FINE, SLOTS, ErrorGroup, ErrorLog, ErrorSample, Fault, UnknownMethod
+from rpcaccel.core.stats.error_log import FINE, SLOTS, ErrorFault, ErrorGroup, ErrorLog, ErrorSample, UnknownMethod
 
 LEAST_FAILED = 10
 """Failed calls in a minute below which nobody is called, whatever their share."""
@@ -59,7 +59,7 @@ class ErrorGroupNow(TypedDict):
     code: int
     text: Annotated[str, Meta(description="The message, with numbers, hashes and addresses as placeholders.")]
     fault: Annotated[
-        Fault,
+        ErrorFault,
         Meta(description="service: the proxy or its nodes failed; client: the call itself; refused: not accepted."),
     ]
     kind: Annotated[str, Meta(description="The kind of failure; empty for what the proxy refused.")]
@@ -84,7 +84,7 @@ class CodeSeries(TypedDict):
     """The errors of one code over time."""
 
     network: str
-    fault: Fault
+    fault: ErrorFault
     code: int
     counts: list[int]
 

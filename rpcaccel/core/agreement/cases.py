@@ -12,19 +12,19 @@ from math import exp
 
 from msgspec import Struct
 
-LONGEST = 2000
+MAX_CASE_CHARACTERS = 2000
 """Characters kept of an answer, and of the params."""
-MOST_BYTES = 4 << 20
+MAX_CASES_BYTES = 4 << 20
 """Bytes of the texts of all cases of a program."""
 CHANCE = 0.001
 """Share (0..1) of compared answers in which a good node may be contradicted: by a bit that flipped, a database that was
 repaired, a rule of this proxy that is wrong."""
-SURE = 0.001
+MAX_CHANCE = 0.001
 """Probability (0..1) below which a number of contradicted answers is not taken for chance. A node is judged anew with
 each case, so that a good node is taken for a wrong one somewhat more often than that."""
-LATELY = 3600.0
+JUDGED_SECONDS = 3600.0
 """Seconds for which a case counts when a node is judged."""
-LEAST = 2
+MIN_CASES = 2
 """Cases without which no node is suspected."""
 
 
@@ -35,7 +35,7 @@ class CaseAnswer(Struct, frozen=True, kw_only=True):
     head: int
     """The head of the node when it was asked; -1 when it was not known."""
     text: str
-    """The raw JSON text of the result, cut to LONGEST characters and printable."""
+    """The raw JSON text of the result, cut to MAX_CASE_CHARACTERS characters and printable."""
     size: int
     """Bytes of the whole result."""
 
@@ -46,7 +46,7 @@ class Case(Struct, frozen=True, kw_only=True, tag=True):
     network: str
     method: str
     params: str
-    """The raw JSON text, cut to LONGEST characters and printable."""
+    """The raw JSON text, cut to MAX_CASE_CHARACTERS characters and printable."""
     block: int | None = None
     at: float
     """Seconds since 1970."""
@@ -87,7 +87,7 @@ class CaseLog:
         of_network = [one for one in self._cases if one.network == case.network]
         for old in of_network[: max(0, len(of_network) - keep)]:
             self._drop(old)
-        while self._bytes > MOST_BYTES:
+        while self._bytes > MAX_CASES_BYTES:
             self._drop(self._cases[0])
 
     def against(self, network: str, node: str, since: float) -> list[Case]:
@@ -117,9 +117,9 @@ def is_suspect(compared: int, contradicted: int) -> bool:
     """Was a node contradicted more often than by chance?
 
     The number of contradicted ones among `compared` answers of a good node follows a Poisson distribution with the mean
-    CHANCE * compared. A node is suspected when so many, or more, are less probable than SURE.
+    CHANCE * compared. A node is suspected when so many, or more, are less probable than MAX_CHANCE.
     """
-    if contradicted < LEAST:
+    if contradicted < MIN_CASES:
         return False
     mean = CHANCE * max(compared, contradicted)
     term, below = exp(-mean), 0.0
@@ -128,4 +128,4 @@ def is_suspect(compared: int, contradicted: int) -> bool:
         term *= mean / (count + 1)
         if term < 1e-18 and count > mean:
             break
-    return 1.0 - below < SURE
+    return 1.0 - below < MAX_CHANCE

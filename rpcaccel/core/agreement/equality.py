@@ -28,7 +28,7 @@ from msgspec import Struct
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
 
-Way = Literal["ignored", "optional", "empty", "number", "set", "rounded", "alike"]
+ComparisonMode = Literal["ignored", "optional", "empty", "number", "set", "rounded", "alike"]
 """How the values of a member may differ.
 
 ignored: they are not compared · optional: one node may leave the member out; two values are compared · empty: a missing
@@ -39,7 +39,7 @@ numbers that differ by 1e-9 at the most · alike: any two of `values` are equal.
 
 NOT_COMPARED = "not compared: "
 """The beginning of a text that says why two answers could not be compared, which says nothing about either node."""
-LONGEST = 4 << 20
+MAX_COMPARED_BYTES = 4 << 20
 """Bytes of the longest answers that are compared unless they are equal to the byte. Two lists of logs of this length
 take about a twentieth of a second."""
 MOST_VALUES = 200_000
@@ -64,7 +64,7 @@ class MemberDifference(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     names: tuple[str, ...]
     """Names of members at any depth: `blockHash`; `logs.blockHash` for those of items of `logs` only; `.` for the
     result itself. An entry for a member that is an array holds for its items too."""
-    way: Way
+    way: ComparisonMode
     values: tuple[str, ...] = ()
     """For the way "alike" alone: the values that mean the same, in lower case."""
 
@@ -97,8 +97,8 @@ def difference(one: bytes, other: bytes, method: str, differences: Differences) 
     """The first difference of two results, as `result.logs[2].data: 0x12… against nothing`; empty when they are equal.
 
     The path names members and items, and both values are cut to LONGEST_SHOWN characters and made printable. A text
-    that begins with NOT_COMPARED says that the results are too long (LONGEST, MOST_VALUES) or nest too deeply to be
-    compared. Nothing is raised, whatever the results hold.
+    that begins with NOT_COMPARED says that the results are too long (MAX_COMPARED_BYTES, MOST_VALUES) or nest too
+    deeply to be compared. Nothing is raised, whatever the results hold.
 
     Args:
         one: a result, JSON text in UTF-8.
@@ -109,10 +109,10 @@ def difference(one: bytes, other: bytes, method: str, differences: Differences) 
     if one == other:
         return ""
     lengths = sorted((len(one), len(other)))
-    if lengths[1] > LONGEST:
+    if lengths[1] > MAX_COMPARED_BYTES:
         if lengths[0] < lengths[1] // 4:
             return f"result: {len(one)} bytes against {len(other)} bytes"
-        return f"{NOT_COMPARED}longer than {LONGEST} bytes"
+        return f"{NOT_COMPARED}longer than {MAX_COMPARED_BYTES} bytes"
     read = [_decoded(text) for text in (one, other)]
     if any(isinstance(value, _Unreadable) for value in read):
         if all(isinstance(value, _Unreadable) and value.deep for value in read):
@@ -202,7 +202,7 @@ _Path = tuple[Any, Any] | None
 class _Leave(Struct, frozen=True):
     """How one member may differ."""
 
-    ways: frozenset[Way] = frozenset()
+    ways: frozenset[ComparisonMode] = frozenset()
     alike: tuple[frozenset[str], ...] = ()
 
     def joined(self, row: MemberDifference) -> _Leave:

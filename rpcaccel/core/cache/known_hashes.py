@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MOST = 8192
+MAX_HASHES = 8192
 """Hashes that are remembered, some 150 bytes each; the one stored first is dropped first."""
 _READ = 4096
 """Bytes of the beginning of a result that are searched."""
@@ -33,7 +33,7 @@ class KnownHashes:
             return
         for hash in _NAMED.findall(result, 0, _READ)[:_OF_A_RESULT]:
             self._hashes[hash.lower()] = None
-        while len(self._hashes) > MOST:
+        while len(self._hashes) > MAX_HASHES:
             del self._hashes[next(iter(self._hashes))]
 
     def named_in(self, params: bytes) -> bool:

@@ -10,9 +10,9 @@ from collections import deque
 
 from rpcaccel.core.cache.entry import Selection
 
-REMEMBERED = 60.0
+PURGE_SECONDS = 60.0
 """Seconds for which a purge is remembered: longer than one takes in all workers."""
-MOST = 100
+MAX_PURGES = 100
 """Purges that are remembered; more of them within that time become one of everything."""
 
 
@@ -27,7 +27,7 @@ class RecentPurges:
     def add(self, selection: Selection, now: float) -> None:
         """Remember a purge that begins now."""
         self._forget(now)
-        if len(self._purges) >= MOST:
+        if len(self._purges) >= MAX_PURGES:
             self._purges.clear()
             selection = Selection()
         self._purges.append((now, selection))
@@ -40,5 +40,5 @@ class RecentPurges:
         return any(stored_at <= at and selection.matches(key) for at, selection in self._purges)
 
     def _forget(self, now: float) -> None:
-        while self._purges and now - self._purges[0][0] > REMEMBERED:
+        while self._purges and now - self._purges[0][0] > PURGE_SECONDS:
             self._purges.popleft()

@@ -16,7 +16,7 @@ flight, so calls to a distant node, which take long without any queue, are not b
 quicker calls: the average grows with the worker's own queue, so that the busiest worker would batch least."""
 FEWEST_SLOTS = 4
 MOST_ITEMS = 64
-MOST_BYTES = 64 * 1024
+MAX_BATCH_BYTES = 64 * 1024
 """Bytes of params in one batch."""
 _FIRST_ITEMS = 4
 _SLOWER = 2.0
@@ -34,7 +34,7 @@ _BUSY_FROM = 500.0
 _BUSY, _BUSIEST = 100.0, 200.0
 """Recent calls beyond that rate from which a node counts as busy, and the most that are counted: a twentieth of a
 second of calm ends the busy time."""
-PATIENCE = 0.05
+SLOT_SECONDS = 0.05
 """Seconds for which a request keeps its slot at the least."""
 _PATIENT = 4.0
 """Multiple of a single call's latency for which a request keeps its slot. A longer request (an expensive read, a lost
@@ -78,7 +78,7 @@ class Gathering:
 
     def patience(self) -> float:
         """Seconds after which a request under way no longer occupies a slot."""
-        return max(PATIENCE, self.single * _PATIENT)
+        return max(SLOT_SECONDS, self.single * _PATIENT)
 
     def called(self, now: float) -> bool:
         """Count a call. True when calls of one turn should be sent together although there is a slot for each.

@@ -25,7 +25,7 @@ from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 
-BUSY = frozenset({FailureKind.RATE_LIMITED, FailureKind.BUSY})
+BUSY_KINDS = frozenset({FailureKind.RATE_LIMITED, FailureKind.BUSY})
 HAS_IT = frozenset({FailureKind.ALREADY_KNOWN, FailureKind.NONCE_TOO_LOW})
 """Refusals of a node that may have this very transaction, so that a lookup pays."""
 
@@ -43,7 +43,7 @@ class BroadcastSettings(Struct, frozen=True, kw_only=True):
     """Seconds before a busy node is asked again if it names no time; doubled each time."""
 
 
-class Ask(Struct, frozen=True):
+class AskNode(Struct, frozen=True):
     """Send the transaction to `node` after `delay` seconds."""
 
     node: Node
@@ -110,7 +110,7 @@ class Broadcast:
             self._best = Settle(None, self._chooser.nobody(now), None)
         return nodes
 
-    def heard(self, node: Node, answer: Answer | None, failure: Failure | None, now: float) -> Ask | None:
+    def heard(self, node: Node, answer: Answer | None, failure: Failure | None, now: float) -> AskNode | None:
         """Take a node's reply; return a follow-up attempt, or None when the reply is final."""
         if failure is None:
             self._accept(Settle(answer, None, node))
@@ -141,21 +141,21 @@ class Broadcast:
             return self.accepted
         return self._best
 
-    def _following(self, node: Node, failure: Failure, now: float) -> Ask | None:
+    def _following(self, node: Node, failure: Failure, now: float) -> AskNode | None:
         """The attempt that follows a failed one, if any."""
         kind, before = failure.kind, self._again.get(node.id, 0)
         if kind is FailureKind.RESET_BEFORE_REPLY and not before:
-            return self._once_more(Ask(node), failure, now)
-        if kind in BUSY and before < self._settings.again:
+            return self._once_more(AskNode(node), failure, now)
+        if kind in BUSY_KINDS and before < self._settings.again:
             pause = self._settings.pause * 2.0**before if failure.retry_after is None else failure.retry_after
             if now + pause < self._ends:
-                return self._once_more(Ask(node, pause), failure, now)
+                return self._once_more(AskNode(node, pause), failure, now)
         if now >= self._ends or not self._budget.retry(failure, now):
             return None
         fresh = self._fresh(now)
-        return None if fresh is None else Ask(fresh)
+        return None if fresh is None else AskNode(fresh)
 
-    def _once_more(self, ask: Ask, after: Failure, now: float) -> Ask | None:
+    def _once_more(self, ask: AskNode, after: Failure, now: float) -> AskNode | None:
         self._again[ask.node.id] = self._again.get(ask.node.id, 0) + 1
         return ask if self._budget.retry(after, now) else None
 

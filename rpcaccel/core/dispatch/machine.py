@@ -57,7 +57,7 @@ class CallState(StrEnum):
     SETTLED = "settled"
 
 
-LEGAL: dict[CallState, frozenset[str]] = {
+LEGAL_EVENTS: dict[CallState, frozenset[str]] = {
     CallState.READY: frozenset({"start"}),
     CallState.RUNNING: frozenset({"answered", "failed", "tick", "abandoned"}),
     CallState.PAUSING: frozenset({"tick"}),
@@ -377,7 +377,7 @@ class Dispatch(Struct, eq=False):
         return end
 
     def _expect(self, event: str) -> None:
-        if event not in LEGAL[self.state]:
+        if event not in LEGAL_EVENTS[self.state]:
             raise IllegalEvent(f"{event} while {self.state.value}")
 
     def _expect_attempt(self, event: str, attempt: int) -> Node:

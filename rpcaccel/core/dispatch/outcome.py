@@ -14,7 +14,7 @@ from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy, uniform_code
 from rpcaccel.core.stats.counters import AnswerSource, Step
-from rpcaccel.core.stats.error_log import Fault
+from rpcaccel.core.stats.error_log import ErrorFault
 from rpcaccel.core.wire import json_text, jsonrpc
 
 
@@ -92,7 +92,7 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """For a read that several nodes were asked for: how many gave this answer, and how many answered."""
 
 
-def fault_of(plan: Plan, outcome: Outcome) -> Fault:
+def fault_of(plan: Plan, outcome: Outcome) -> ErrorFault:
     """Whose doing the error of a call is.
 
     It is the client's where every node would say the same (params, a revert, a block yet to come) and where no node

@@ -15,7 +15,7 @@ _CALLS, _RETRIES, _HEDGES, _APART, _IN_VAIN, _FAILED_AGAIN, _DOUBTS = range(7)
 paid apart that failed again, and second opinions on results that say that there is nothing."""
 HEDGES_LEAVE = 0.5
 """Share of the budget that hedges leave to retries: avoiding failures comes before avoiding delays."""
-APART = 0.25
+SEPARATE_SHARE = 0.25
 """Size of the separate budget for retries that clients can provoke, as a share of the whole budget."""
 UNPROVEN = 64
 """Retries after errors that a node alone may be at fault for, which may be made in any case while none of the last ones
@@ -122,7 +122,7 @@ class Budget:
         method that some node had is always searched.
         """
         counts = self._counts.totals(now)
-        if counts[_IN_VAIN] < self.floor * self.span + APART * self.share * counts[_CALLS]:
+        if counts[_IN_VAIN] < self.floor * self.span + SEPARATE_SHARE * self.share * counts[_CALLS]:
             return True
         return self._found.until.get(unknown, now) > now
 
@@ -134,7 +134,7 @@ class Budget:
             known: what is asked for is known to be there, so that the opinion is always paid for.
         """
         counts = self._counts.totals(now)
-        paid = known or (1.0 if dropped else APART) * self._whole(counts) - counts[_DOUBTS] >= 1.0
+        paid = known or (1.0 if dropped else SEPARATE_SHARE) * self._whole(counts) - counts[_DOUBTS] >= 1.0
         if paid:
             self._counts.bump(_DOUBTS, now)
         return paid
@@ -161,7 +161,9 @@ class Budget:
     def _apart(self, now: float, unproven: int) -> bool:
         counts = self._counts.totals(now)
         whole = self._whole(counts)
-        allowed = APART * whole if counts[_FAILED_AGAIN] or not whole else max(APART * whole, unproven)
+        allowed = (
+            SEPARATE_SHARE * whole if counts[_FAILED_AGAIN] or not whole else max(SEPARATE_SHARE * whole, unproven)
+        )
         paid = allowed - counts[_APART] >= 1.0
         if paid:
             self._counts.bump(_APART, now)

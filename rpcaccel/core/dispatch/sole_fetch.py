@@ -17,12 +17,12 @@ from rpcaccel.core.nodes.breaker import CLOSED
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.rules import Rule
 
-LONGEST = 5.0
+MAX_LEASE_SECONDS = 5.0
 """Seconds that a lease lives at the most. Heavy calls have leases of that length, since their duration depends on their
 params."""
-UNKNOWN = 1.0
+UNKNOWN_LATENCY_LEASE_SECONDS = 1.0
 """Seconds that the lease of a light read lives where no node's latency is known."""
-SPARE = 0.2
+LEASE_SPARE_SECONDS = 0.2
 """Seconds that a lease lives beyond twice what the slowest node takes: for a retry, and for writing the answer."""
 SLOW = 0.02
 """Seconds that nodes take at the least where a light read is worth a lease."""
@@ -70,7 +70,7 @@ def claim(rule: Rule, nodes: Sequence[Node], redis: float, mode: Mode, *, priced
         priced: calls to the network's nodes cost money (networks.*.price).
     """
     if rule.heavy:
-        return Claim(Why.HEAVY, LONGEST)
+        return Claim(Why.HEAVY, MAX_LEASE_SECONDS)
     if mode == "heavy":
         return None
     pace = pace_of(rule.method, nodes)
@@ -83,7 +83,12 @@ def claim(rule: Rule, nodes: Sequence[Node], redis: float, mode: Mode, *, priced
         why = Why.SLOW
     else:
         return None
-    return Claim(why, UNKNOWN if mean is None else min(LONGEST, SPARE + 2 * pace.slowest))
+    return Claim(
+        why,
+        UNKNOWN_LATENCY_LEASE_SECONDS
+        if mean is None
+        else min(MAX_LEASE_SECONDS, LEASE_SPARE_SECONDS + 2 * pace.slowest),
+    )
 
 
 def pace_of(method: str, nodes: Sequence[Node]) -> MethodPace:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-REMEMBERED = 64
+BLOCKS_OF_A_NODE = 64
 """Block hashes kept for each node: enough to notice a reorganisation between two polls."""
 
 
@@ -115,14 +115,14 @@ class ChainView:
             self.hashes, self.final_hash, self.turned_at = {number: block_hash}, None, number
             return True
         self.hashes[number] = block_hash
-        if len(self.hashes) > REMEMBERED:
+        if len(self.hashes) > BLOCKS_OF_A_NODE:
             del self.hashes[min(self.hashes)]
         return False
 
     def _leave(self, number: int) -> None:
         """Note that the blocks from this one on are left behind."""
         self._left |= {told: None for other, told in self.hashes.items() if other >= number}
-        for told in [*self._left][:-REMEMBERED]:
+        for told in [*self._left][:-BLOCKS_OF_A_NODE]:
             del self._left[told]
 
     def _follow(self, number: int, left: bool) -> bool:

@@ -12,12 +12,12 @@ from msgspec import Struct
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.wire.json_text import UNREADABLE
 
-REMEMBERED = 120.0
+WRITE_SECONDS = 120.0
 """Seconds for which a transaction is looked up on the nodes that took it. Gossip takes seconds; a busy pool may hold a
 cheap transaction for minutes."""
 NONCE_REMEMBERED = 30.0
 """Seconds for which a client's pending reads go to the nodes that took its last transaction."""
-MOST = 4096
+MAX_WRITES = 4096
 """Transactions that are remembered at once, and clients."""
 
 UNFILLED = frozenset({b"null", b'"0x"', b"[]"})
@@ -61,7 +61,7 @@ class Recent:
 
     def add(self, sent: Sent, now: float) -> None:
         """Remember a transaction, or add nodes to one that is known."""
-        _put(self.hashes, (sent.network, sent.hash), sent.nodes, now, REMEMBERED, add=True)
+        _put(self.hashes, (sent.network, sent.hash), sent.nodes, now, WRITE_SECONDS, add=True)
         if sent.client:
             _put(self._clients, (sent.network, sent.client), sent.nodes, now, NONCE_REMEMBERED, add=False)
 
@@ -105,7 +105,7 @@ def _put(
     known = table.pop(key, None)  # inserted again at the end: the order is that of age
     if known is not None and add:
         nodes = tuple(dict.fromkeys((*known.nodes, *nodes)))
-    elif len(table) >= MOST:
+    elif len(table) >= MAX_WRITES:
         del table[next(iter(table))]
     table[key] = _Holders(nodes, now + seconds)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.core.heads.block_time import BlockPace
-from rpcaccel.core.heads.chain_view import REMEMBERED, ChainView, Sighting
+from rpcaccel.core.heads.chain_view import BLOCKS_OF_A_NODE, ChainView, Sighting
 from rpcaccel.core.heads.fork_choice import lead
 from rpcaccel.core.heads.proof import Proof
 
@@ -228,7 +228,7 @@ class HeadBook:
             if sealed is not None and sealed <= view.head:  # to find out how far down it left its branch
                 return sealed
         # That both have an older block shows nothing about the newest block of the one that is behind.
-        oldest = view.head - REMEMBERED
+        oldest = view.head - BLOCKS_OF_A_NODE
         heads = {other.head for other in self._views.values() if oldest < other.head <= view.head}
         return max(heads - view.hashes.keys(), default=None)
 
@@ -347,7 +347,7 @@ class HeadBook:
             self._fork()
         if any(self._sealed.get(number, told) != told for view in along for number, told in view.hashes.items()):
             self._doubt_final()
-        self._branch = dict(sorted((self._branch | branch).items())[-REMEMBERED:])
+        self._branch = dict(sorted((self._branch | branch).items())[-BLOCKS_OF_A_NODE:])
         for view in self._views.values():
             # A silent node stays what it was, but nobody knows whether it goes along to another branch.
             if view in live or (self._moved and view.head >= 0):
@@ -427,7 +427,9 @@ class HeadBook:
         elif self._finality == "depth":
             final = self._deep(live, along)
         else:
-            near = [view for view in along if view.head > self._head - REMEMBERED]  # one that stands says nothing new
+            near = [
+                view for view in along if view.head > self._head - BLOCKS_OF_A_NODE
+            ]  # one that stands says nothing new
             self._finalized = self._tagged(self._finalized, ((view.final, view.weight) for view in near))
             before, epoch = self._safe
             safe = self._tagged(before if epoch == self._epoch else -1, ((view.safe, view.weight) for view in near))
@@ -464,7 +466,7 @@ class HeadBook:
         """Remember the hashes of final blocks that are reported by nodes known to be on the served branch."""
         told = {view.final: view.final_hash for view in live if view.final == self._finalized and view.final_hash}
         sealed = {number: known for view in live for number, known in view.hashes.items() if number <= self._final}
-        self._sealed = dict(sorted((self._sealed | sealed | told).items())[-REMEMBERED:])
+        self._sealed = dict(sorted((self._sealed | sealed | told).items())[-BLOCKS_OF_A_NODE:])
 
     def _withdraw_final(self) -> None:
         """Forget the final blocks, because the served chain ends below them: the report was wrong, or the chain is

@@ -5,11 +5,13 @@ before by its parent hash. The **aim** is the served head as it was told last. B
 branch wait in a pool until a path of parent hashes leads from the aim down to the window: then all blocks of the window
 above the fork are abandoned, oldest first, and those of the path are appended. So nothing is sent that does not link.
 
-- A block more than one below the aim is fetched by number, CHUNK at once. It is used only if it is on the path.
+- A block more than one below the aim is fetched by number, BLOCKS_AT_ONCE at once. It is used only if it is on the
+  path.
 - When a block of the path is missing, it is fetched by its hash. This is how a reorganisation is followed down.
 - Where the hash of the aim is not known, a block by number that links to the tip is the next block. If it does not
   link, the path is walked down from the hash of the highest one that was fetched with it.
-- Where blocks are final at once, a block that does not link is a node's fault: it is asked for again, TRIES times.
+- Where blocks are final at once, a block that does not link is a node's fault: it is asked for again, BLOCK_TRIES
+  times.
 - A header that a node pushed takes the place of a fetch only while nothing speaks against it. What was fetched comes
   first: where it differs, or where the parent that was pushed cannot be had, the block itself is fetched. No block is
   abandoned for a header that was only pushed, and of two that were pushed for one place none is taken.
@@ -34,13 +36,13 @@ WINDOW = 128
 """Blocks that are remembered: a deeper reorganisation cannot be followed."""
 WINDOW_BYTES = 8 * 1024 * 1024
 """Bytes of the headers in the window, and in the pool, from which the oldest are forgotten."""
-CHUNK = 16
+BLOCKS_AT_ONCE = 16
 """Blocks that are fetched at once."""
 FAR = 64
 """Blocks above the tip from which an aim is far: the blocks between are then sent chunk by chunk, as they link."""
 ROOTS = 16
 """Blocks of the window that are fetched below the first one, so that a reorganisation soon after can be followed."""
-TRIES = 4
+BLOCK_TRIES = 4
 """Times that a block may be lacked, or not fit, until the branch is given up."""
 ANNOUNCED, ANNOUNCED_BYTES = 32, 2 * 1024 * 1024
 """Pushed headers that are kept."""
@@ -82,7 +84,7 @@ class Abandoned(Struct, frozen=True, gc=False):
     """The lowest height at which the branch may have another block now."""
 
 
-Move = Appended | Abandoned
+BranchMove = Appended | Abandoned
 
 
 class FollowedBranch:
@@ -110,7 +112,7 @@ class FollowedBranch:
         self._window = BlockWindow(most, most_bytes, ROOTS)
         self._unsent: set[str] = set()
         """Blocks of the window that were never appended: the first one, and those below."""
-        self._pool = BlockPool(_POOL, most_bytes, FAR + CHUNK)
+        self._pool = BlockPool(_POOL, most_bytes, FAR + BLOCKS_AT_ONCE)
         self._announced = BlockPool(ANNOUNCED, ANNOUNCED_BYTES, 1)
         self._doubted: dict[str, None] = {}
         """The hashes of blocks that are fetched whatever is pushed."""
@@ -230,14 +232,14 @@ class FollowedBranch:
             self._choose()
             return
         self._lacked += 1
-        if not self.begun and self._lacked >= 2 * TRIES:
+        if not self.begun and self._lacked >= 2 * BLOCK_TRIES:
             self.lost = RESTARTED
 
     # -- what follows -------------------------------------------------------------------------------------------------
 
-    def moves(self) -> list[Move]:
+    def moves(self) -> list[BranchMove]:
         """What is to be sent now. Sets `lost` when it can never be known."""
-        moves: list[Move] = []
+        moves: list[BranchMove] = []
         while self.begun and not self.lost:
             made = self._moves_to(self._aim) or self._moves_to(self._goal)
             if not made:
@@ -258,12 +260,12 @@ class FollowedBranch:
                 wanted |= dict.fromkeys(self._missing(target))
         if not wanted:
             wanted |= dict.fromkeys(self._roots())
-        return list(wanted)[: 2 * CHUNK]
+        return list(wanted)[: 2 * BLOCKS_AT_ONCE]
 
     def _choose(self) -> None:
         """Pursue the aim, or a block on the way to an aim that is far."""
         far = self._aim.number - self._foot > FAR
-        goal = Want(self._foot + CHUNK) if far else self._aim
+        goal = Want(self._foot + BLOCKS_AT_ONCE) if far else self._aim
         further = not (goal.hash or self._goal.hash) and goal.number > self._goal.number
         if goal != self._goal and not further:
             self._numbered.clear()
@@ -288,11 +290,11 @@ class FollowedBranch:
 
     def _comparable(self, target: Want) -> bool:
         """Can the window be extended down to a target, to see by its hash whether it is on the branch?"""
-        if not target.hash or self._final_at_once or self._root is None or self._lacked >= TRIES:
+        if not target.hash or self._final_at_once or self._root is None or self._lacked >= BLOCK_TRIES:
             return False
         return self.tip.number - target.number < self._most
 
-    def _moves_to(self, target: Want) -> list[Move]:
+    def _moves_to(self, target: Want) -> list[BranchMove]:
         """The moves to a target that is linked to the window; [] when it is reached, or a block is missing."""
         if self.reached(target):
             return []
@@ -302,7 +304,7 @@ class FollowedBranch:
                 return []
             if linked and (self._final_at_once or self._none_between(linked[-1].number, target.number)):
                 return self._go(self.tip.number, linked)
-            highest = min(self._foot + CHUNK, target.number)
+            highest = min(self._foot + BLOCKS_AT_ONCE, target.number)
             while highest in self._empty:
                 highest -= 1
             if clash and target == self._goal and highest in self._numbered:
@@ -368,7 +370,7 @@ class FollowedBranch:
             return True
         self._pool.drop(self._numbered.pop(number))
         self._clashes += 1
-        if self._clashes >= TRIES:
+        if self._clashes >= BLOCK_TRIES:
             self.lost = RESTARTED
         return False
 
@@ -380,7 +382,7 @@ class FollowedBranch:
         while (fork := self._fork(number, block_hash, path)) is None:
             if number < self.first.number:
                 root = self._root
-                if root is None or self._lacked >= TRIES:
+                if root is None or self._lacked >= BLOCK_TRIES:
                     self.lost = RESTARTED
                     return 0, []
                 return 0, root
@@ -419,13 +421,13 @@ class FollowedBranch:
             below = missing.number - 1
         first = (linked[-1] if linked else self.tip).number + 1
         heights = (number for number in range(first, below + 1) if number not in self._empty)
-        yield from (Want(number) for number in islice(heights, CHUNK) if number not in self._numbered)
+        yield from (Want(number) for number in islice(heights, BLOCKS_AT_ONCE) if number not in self._numbered)
         again = sorted(number for number in self._empty if number <= below)
-        yield from map(Want, [*again[: CHUNK - 1], *again[-1:]])  # a node may have been behind
+        yield from map(Want, [*again[: BLOCKS_AT_ONCE - 1], *again[-1:]])  # a node may have been behind
 
-    def _go(self, fork: int, path: list[LiveBlock]) -> list[Move]:
+    def _go(self, fork: int, path: list[LiveBlock]) -> list[BranchMove]:
         """Leave the blocks above the fork, and append those of a path."""
-        moves: list[Move] = []
+        moves: list[BranchMove] = []
         low = min(fork + 1, *(block.number for block in path[:1]))
         for block in self._window.leave(fork):
             moves.append(Abandoned(block, sent=block.hash not in self._unsent, low=low))
@@ -469,9 +471,9 @@ class FollowedBranch:
     def _roots(self) -> list[Want]:
         """Blocks below the window that are wanted for comparison."""
         root = self._root
-        if root is None or self._lacked >= TRIES or root.number < self._floor:
+        if root is None or self._lacked >= BLOCK_TRIES or root.number < self._floor:
             return []
-        numbers = range(max(self._floor, root.number - CHUNK + 1), root.number)
+        numbers = range(max(self._floor, root.number - BLOCKS_AT_ONCE + 1), root.number)
         return [root, *(Want(number) for number in numbers if number not in self._numbered)]
 
     def _take_roots(self) -> None:

@@ -20,7 +20,7 @@ from rpcaccel.core.live.log_filter import MOST_ADDRESSES, MOST_ALTERNATIVES, MOS
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Invalid
 
-LONGEST = 384 * 1024
+MAX_PARAMS_BYTES = 384 * 1024
 """Bytes of the longest params that are read."""
 UNSUBSCRIBE = "unsubscribe"
 """What stands behind the namespace of the method that ends a subscription."""
@@ -169,8 +169,8 @@ def _check_that_there_is(namespace: str, name: Any, table: SubscribeTable) -> No
 
 
 def _arguments(params: bytes) -> list[Any]:
-    if len(params) > LONGEST:
-        raise _bad(f"params: longer than {LONGEST} bytes")
+    if len(params) > MAX_PARAMS_BYTES:
+        raise _bad(f"params: longer than {MAX_PARAMS_BYTES} bytes")
     try:
         read = msgspec.json.decode(params)
     except UNREADABLE as error:

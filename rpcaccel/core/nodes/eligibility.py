@@ -50,7 +50,7 @@ class Ineligibility(IntEnum):
     PROVING = 21
 
 
-NONE = Ineligibility.NONE  # looked up once (core.plan.planner)
+ELIGIBLE = Ineligibility.NONE  # looked up once (core.plan.planner)
 CALLS_OF = {
     Bulkhead.LIGHT: "calls",
     Bulkhead.HEAVY: "heavy calls",
@@ -97,7 +97,7 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
     """
     fit, sure = [], False
     for node in nodes:
-        if judge(node, plan, now) is NONE:
+        if judge(node, plan, now) is ELIGIBLE:
             fit.append(node)
             sure = sure or node.chain_ok is True
     if not fit:
@@ -141,8 +141,8 @@ def explain(nodes: Sequence[Node], plan: Plan, now: float) -> NodesExplained:
     """The result of `eligible`, with a sentence for every node that is not asked."""
     found = eligible(nodes, plan, now)
     verdicts = [(node, judge(node, plan, now)) for node in nodes]
-    refused = [(node, sentence(node, why, plan, now)) for node, why in verdicts if why is not NONE]
-    fit = [node for node, why in verdicts if why is NONE]
+    refused = [(node, sentence(node, why, plan, now)) for node, why in verdicts if why is not ELIGIBLE]
+    fit = [node for node, why in verdicts if why is ELIGIBLE]
     sure = any(node.chain_ok for node in fit)
     standing_by = [
         (node, _why_standing_by(node, found.nodes, plan, now, sure=sure)) for node in fit if node not in found.nodes
@@ -163,7 +163,7 @@ def _why_standing_by(node: Node, asked: Sequence[Node], plan: Plan, now: float, 
 
 
 def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
-    """The first reason against asking the node; NONE when it is eligible."""
+    """The first reason against asking the node; ELIGIBLE when it is eligible."""
     if node.chain_ok is False:
         return Ineligibility.WRONG_CHAIN
     if node.weight <= 0 or node.cordoned or node.drained or node.barred:
@@ -190,7 +190,7 @@ def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
     breaker = node.breaker
     if breaker.state is not CLOSED and not breaker.allows(now, light=rule.bulkhead is Bulkhead.LIGHT):
         return Ineligibility.BREAKER_OPEN
-    held_back = Ineligibility.PROVING if node.proven.proving else NONE
+    held_back = Ineligibility.PROVING if node.proven.proving else ELIGIBLE
     return Ineligibility.EJECTED if now < node.ejected_until else held_back
 
 
@@ -204,7 +204,7 @@ def may_come(nodes: Sequence[Node], plan: Plan, now: float) -> bool:
 
 def others_may_be_asked(nodes: Sequence[Node], plan: Plan, now: float, told: Collection[str]) -> bool:
     """Is a node eligible whose id is not in `told`?"""
-    return any(node.id not in told and judge(node, plan, now) is NONE for node in nodes)
+    return any(node.id not in told and judge(node, plan, now) is ELIGIBLE for node in nodes)
 
 
 def best_left(nodes: Sequence[Node], plan: Plan, now: float) -> int:
@@ -212,7 +212,7 @@ def best_left(nodes: Sequence[Node], plan: Plan, now: float) -> int:
     any."""
     anywhere = replace(plan, min_head=-1)
     behind = [node for node in nodes if node.answering and judge(node, plan, now) is Ineligibility.BEHIND]
-    return max((node.head for node in behind if judge(node, anywhere, now) is NONE), default=-1)
+    return max((node.head for node in behind if judge(node, anywhere, now) is ELIGIBLE), default=-1)
 
 
 def _may_come(node: Node, plan: Plan, now: float) -> bool:
@@ -223,7 +223,7 @@ def _may_come(node: Node, plan: Plan, now: float) -> bool:
 
 
 def _kept_out(node: Node) -> Ineligibility:
-    """The reason against the node that only the operator can change; NONE without one."""
+    """The reason against the node that only the operator can change; ELIGIBLE without one."""
     if node.weight <= 0:
         return Ineligibility.WEIGHTLESS
     if node.cordoned:
@@ -234,7 +234,7 @@ def _kept_out(node: Node) -> Ineligibility:
 def _parked(node: Node, plan: Plan, now: float) -> Ineligibility:
     if now < node.parking.until:
         return Ineligibility.PARKED
-    return Ineligibility.METHOD_PARKED if now < node.parking.of(plan.rule.method, plan.content) else NONE
+    return Ineligibility.METHOD_PARKED if now < node.parking.of(plan.rule.method, plan.content) else ELIGIBLE
 
 
 def _missing(node: Node, plan: Plan, now: float) -> Ineligibility:
@@ -245,7 +245,7 @@ def _missing(node: Node, plan: Plan, now: float) -> Ineligibility:
             return Ineligibility.SAID_TO_LACK
         if has is None and now < node.lacks.get(need, now):
             return Ineligibility.LACKS
-    return NONE
+    return ELIGIBLE
 
 
 def _beyond_bounds(node: Node, plan: Plan, now: float) -> Ineligibility:
@@ -255,14 +255,14 @@ def _beyond_bounds(node: Node, plan: Plan, now: float) -> Ineligibility:
     if node.windows and _beyond_window(node, plan, now):
         return Ineligibility.BEYOND_WINDOW
     too_long = plan.range is not None and plan.range.length > (node.longest_range(plan, now) or inf)
-    return Ineligibility.TOO_LONG if too_long else NONE
+    return Ineligibility.TOO_LONG if too_long else ELIGIBLE
 
 
 def _doubted(node: Node, plan: Plan, now: float) -> Ineligibility:
     """The reason against the node because of what other nodes answer."""
     if plan.rule.method in node.distrusted:
         return Ineligibility.DISTRUSTED
-    return Ineligibility.CONTRADICTED if now < _contradicted_until(node, plan) else NONE
+    return Ineligibility.CONTRADICTED if now < _contradicted_until(node, plan) else ELIGIBLE
 
 
 def _contradicted_until(node: Node, plan: Plan) -> float:
@@ -286,18 +286,18 @@ def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
 
 
 def _beyond_proof(node: Node, plan: Plan) -> Ineligibility:
-    """The reason against the node that shadow calls showed; NONE without one."""
+    """The reason against the node that shadow calls showed; ELIGIBLE without one."""
     proven = node.proven
     if plan.rule.method in proven.untraced and node.roles.isdisjoint(_TRACING):
         return Ineligibility.FOUND_TO_LACK
     oldest = plan.oldest
     if oldest is None:
-        return NONE
+        return ELIGIBLE
     if oldest < proven.state_from and plan.rule.old_state and "archive" not in node.roles:
         return Ineligibility.PRUNED
     if proven.too_old(oldest, plan):
         return Ineligibility.BEYOND_WINDOW
-    return Ineligibility.TOO_LONG if proven.too_long(oldest, plan) else NONE
+    return Ineligibility.TOO_LONG if proven.too_long(oldest, plan) else ELIGIBLE
 
 
 def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:

@@ -14,13 +14,13 @@ from math import exp
 
 from msgspec import Struct
 
-MOST_METHODS = 128
+MAX_METHODS_A_NODE = 128
 """Methods remembered for one node."""
 _STEP = 0.05
 """Relative step of the quantile for each sample, once there are many samples."""
 _WEIGHT = 0.05
 """Weight of a new sample in a method's average, once there are many samples."""
-IDLE = 10.0
+FADES_AFTER_SECONDS = 10.0
 """Seconds without a sample after which an average begins to fade."""
 
 
@@ -53,7 +53,7 @@ class LatencyAverage:
     def fading(self, now: float) -> float:
         """The average in seconds, which falls while there have been no samples for a while: a node that was slow is
         tried again."""
-        idle = now - self._at - IDLE
+        idle = now - self._at - FADES_AFTER_SECONDS
         return self.ewma * exp(-idle / self.decay) if idle > 0.0 else self.ewma
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class MethodLatencies:
         """Add a call of `method` that was answered in `seconds`."""
         latency = self._methods.get(method)
         if latency is None:
-            if len(self._methods) >= MOST_METHODS:
+            if len(self._methods) >= MAX_METHODS_A_NODE:
                 del self._methods[next(iter(self._methods))]
             self._methods[method] = MethodLatency(1, seconds, seconds, now)
             return

@@ -39,7 +39,7 @@ HIDDEN_FOR = 3600.0
 REPLIED, OVERTAKEN = 0, 1
 """Columns of `Node.attempts`."""
 _BELOW_A_BOUND = frozenset({FailureKind.PRUNED, FailureKind.BEYOND_WINDOW})
-OVERLOAD = frozenset({FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT})
+OVERLOAD_KINDS = frozenset({FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT})
 """Kinds of failures that show that a node is overloaded."""
 MAX_HEAVY = 16
 """Heavy calls in flight on a node, unless the settings say otherwise."""
@@ -369,7 +369,7 @@ class Node:
             for need in plan.rule.roles or (plan.method,):
                 if not self.has(ROLE_OF_NEED.get(need, "")):
                     self._lack(need, plan, now)
-        elif kind in OVERLOAD and plan.rule.bulkhead is _LIGHT:
+        elif kind in OVERLOAD_KINDS and plan.rule.bulkhead is _LIGHT:
             self.limit.overloaded(self.held[_LIGHT], now)
         elif plan.oldest is None or self.head - NEW_BLOCKS < plan.oldest <= self.head:
             return

@@ -23,17 +23,17 @@ FIRST, MOST = 1.0, 60.0
 MOST_UNSURE = 5.0
 """Seconds of the longest rest of a method, if refusals of different calls are all that speaks for it: one caller may
 have sent all of them."""
-LONGEST = 300.0
+MAX_REST_SECONDS = 300.0
 """Seconds of the longest rest. When a daily quota is used up, a refused call every five minutes costs little; when the
 node was wrong, it must not be parked for a day."""
 SEVERAL = 3
 """Refused methods, with no answer between, after which the whole node is parked."""
-TOGETHER = 60.0
+SAME_REFUSAL_SECONDS = 60.0
 """Seconds within which the methods must be refused, and for which an answer shows that others' calls are answered."""
 DIFFERENT, MOST_AFTER_A_REST, MOST_DIFFERENT = 5, 20, 80
 """Different calls, refused with no answer between, after which a method is parked: at first; and at the most where the
 answers came after a rest, or between refusals."""
-AGAIN = 3
+REFUSED_AFTER_REST = 3
 """Different calls that are refused after a rest before the next one begins."""
 MOST_CALLS = 256
 """Refused calls that rest by themselves; of more, those that were refused first are forgotten."""
@@ -59,7 +59,7 @@ class Rest:
         self.refused_at = now
         if _NEVER < self.until <= now:  # the next calls after a rest show whether the limit still holds
             self.until = _NEVER
-            while len(self._calls) > self.needed - AGAIN:
+            while len(self._calls) > self.needed - REFUSED_AFTER_REST:
                 self._calls.pop()
         if len(self._calls) < self.needed:
             self._calls.add(call)
@@ -79,7 +79,7 @@ class Rest:
         seconds of the longest rest for which the node named no time."""
         self.refused_at = now
         if retry_after is not None:
-            self.until = max(self.until, now + min(retry_after, LONGEST))
+            self.until = max(self.until, now + min(retry_after, MAX_REST_SECONDS))
         elif now >= self.until:
             self.step = min(self.step * 2 or FIRST, most)
             self.until = now + self.step
@@ -136,7 +136,7 @@ class Parking:
         """
         self.troubled = True
         rest = self.methods.setdefault(method, Rest())
-        sure = call is None or (retry_after is not None and now - self.answered_at > TOGETHER)
+        sure = call is None or (retry_after is not None and now - self.answered_at > SAME_REFUSAL_SECONDS)
         if not sure and retry_after is not None:
             retry_after = min(retry_after, MOST)
         enough = sure or rest.refused(call or 0, now)
@@ -148,7 +148,7 @@ class Parking:
         if own_limiter:
             rest.refused_at = _NEVER
             return
-        since = max(self.answered_at, now - TOGETHER)
+        since = max(self.answered_at, now - SAME_REFUSAL_SECONDS)
         enough = sure or self._node.refused(call or 0, now)
         if enough and sum(rest.refused_at > since for rest in self.methods.values()) >= SEVERAL:
             self._node.begin(now, retry_after, most)
@@ -171,7 +171,7 @@ class Parking:
         rest = self.methods.get(method)
         if rest is not None and now >= rest.until:  # a call sent before the refusal does not count
             rest.answered()
-            if rest.needed == DIFFERENT or now - rest.refused_at > TOGETHER:
+            if rest.needed == DIFFERENT or now - rest.refused_at > SAME_REFUSAL_SECONDS:
                 del self.methods[method]
         if now >= self._node.until:
             self._node.answered()
@@ -199,7 +199,7 @@ ROW, LONG_ROW = 5, 20
 passed since the first error, the second one whenever the errors came."""
 SPAN = 2.0
 """Seconds."""
-SHOWN = 300.0
+SHOWN_SECONDS = 300.0
 """Seconds after a rest for which a method is named that nobody calls any more."""
 
 
@@ -263,5 +263,7 @@ class Contradictions:
         return max(until, min(row.rest.until for row in failing)) if len(failing) >= SEVERAL else until
 
     def learnt(self, now: float) -> list[str]:
-        """The methods that the node is asked last for, between its trials, and was asked for within SHOWN."""
-        return sorted(method for method, row in self.methods.items() if row.learnt and now < row.rest.until + SHOWN)
+        """The methods that the node is asked last for, between its trials, and was asked for within SHOWN_SECONDS."""
+        return sorted(
+            method for method, row in self.methods.items() if row.learnt and now < row.rest.until + SHOWN_SECONDS
+        )

@@ -45,12 +45,12 @@ class BlockRef(Struct, frozen=True, gc=False):
 
 
 OPAQUE = BlockRef(RefKind.OPAQUE)
-LATEST = BlockRef(RefKind.LATEST)
+LATEST_BLOCK = BlockRef(RefKind.LATEST)
 PENDING = BlockRef(RefKind.PENDING)
 EARLIEST = BlockRef(RefKind.NUMBER, 0)
 
 _TAGS = {
-    "latest": LATEST,
+    "latest": LATEST_BLOCK,
     "earliest": EARLIEST,
     "pending": PENDING,
     "finalized": BlockRef(RefKind.FINALIZED),
@@ -81,7 +81,7 @@ def as_hex(number: int) -> str:
 
 def _integer(text: str) -> BlockRef:
     if text == "-1":
-        return LATEST
+        return LATEST_BLOCK
     if text == "-2":
         return PENDING
     return _number(int(text)) if _INTEGER.fullmatch(text) else OPAQUE

@@ -20,7 +20,7 @@ from rpcaccel.core.wire.json_params import Number
 _NO_REF = BlockRef(RefKind.NUMBER)
 """Stands for the reference of a method that takes none."""
 _OPAQUE, _HASH, _PENDING = RefKind.OPAQUE, RefKind.HASH, RefKind.PENDING
-LONGEST = 4096
+MAX_FAST_BYTES = 4096
 """Bytes of the longest params that are parsed here. Longer ones are rare."""
 _LONGEST_REF = 80
 """Bytes of the longest reference that is remembered; a hash in quotes has 68."""
@@ -80,7 +80,7 @@ class ParamsReader:
 
     def read(self, params: bytes) -> Shape | None:
         """The shape of a call, equal to that of core.plan.params; None when the params must be parsed there."""
-        if self._off or len(params) > LONGEST:
+        if self._off or len(params) > MAX_FAST_BYTES:
             return None
         text = _without_spaces(params) if b" " in params else params
         if _fits(text) is None:

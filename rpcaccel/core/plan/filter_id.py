@@ -24,7 +24,7 @@ _ZERO = b"0x0"
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class Read(Struct, frozen=True):
+class FilterOwner(Struct, frozen=True):
     """A filter id, split into its node and the params for that node."""
 
     node: str
@@ -49,7 +49,7 @@ def attach(result: bytes, network: str, node: str) -> bytes:
     return b'"' + own + tag(network, node) + b'"'
 
 
-def read(params: bytes, network: str, nodes: Iterable[str]) -> Read | None:
+def read(params: bytes, network: str, nodes: Iterable[str]) -> FilterOwner | None:
     """Split the filter id that is the first of `params`; None when it is not an id with a tag."""
     try:
         items = _decode_items(params)
@@ -62,4 +62,4 @@ def read(params: bytes, network: str, nodes: Iterable[str]) -> Read | None:
     node = next((name for name in nodes if own and tag(network, name) == ours), "")
     own = _ZERO if own == b"0x" else own
     rest = b"".join(b"," + bytes(item) for item in items[1:])
-    return Read(node, b'["' + own + b'"' + rest + b"]")
+    return FilterOwner(node, b'["' + own + b'"' + rest + b"]")

@@ -18,13 +18,13 @@ from rpcaccel.core.plan.block_range import Range
 from rpcaccel.core.stepwise import Steps
 from rpcaccel.core.wire.json_text import UNREADABLE
 
-MOST = 2048
+MAX_SEGMENTS = 2048
 """Pieces that one call may have: looking up each piece takes one or two microseconds of the event loop."""
 BRIDGE = 8
 """Known blocks in a gap that are fetched again to avoid a second call: some kilobytes instead of a round trip."""
 
 
-STEP = 64
+LOGS_A_STEP = 64
 """Logs that are looked at in one step."""
 LONG = 4
 """Segments from which a range is long: fetching its edges whole costs a node at most half as much again."""
@@ -58,9 +58,9 @@ _log = msgspec.json.Decoder(_Log).decode
 
 
 def cut(span: Range, segment: int) -> list[Piece]:
-    """Split a range into pieces, in order; [] when there are more than MOST. `segment`: blocks in a segment of logs."""
+    """Split a range into pieces, in order; [] when there are over MAX_SEGMENTS. `segment`: blocks in one of logs."""
     step = segment if span.way == "logs" else 1
-    if (span.last - span.first) // step > MOST:
+    if (span.last - span.first) // step > MAX_SEGMENTS:
         return []
     found = []
     first = span.first
@@ -169,9 +169,9 @@ def within(result: bytes, first: int, last: int) -> Steps[bytes | None]:
     try:
         items = _items(result)
         kept: list[Raw] = []
-        for at in range(0, len(items), STEP):
+        for at in range(0, len(items), LOGS_A_STEP):
             yield
-            kept += [log for log in items[at : at + STEP] if first <= _number(log) <= last]
+            kept += [log for log in items[at : at + LOGS_A_STEP] if first <= _number(log) <= last]
     except (*UNREADABLE, ValueError):
         return None
     exact = join(kept)
@@ -212,7 +212,7 @@ def _share_logs(items: list[Raw], pieces: Sequence[Piece]) -> Steps[list[bytes] 
     shares: list[list[Raw]] = [[] for _ in pieces]
     at, before = 0, pieces[0].first
     for position, item in enumerate(items):
-        if not position % STEP:
+        if not position % LOGS_A_STEP:
             yield
         number = _number(item)
         if not before <= number <= pieces[-1].last:

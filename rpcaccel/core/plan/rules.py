@@ -36,12 +36,12 @@ blocks, as an explorer does not."""
 LogsForm = Literal["", "list", "receipt", "receipts"]
 """The place of logs in a result: the result is a list of logs, or one or more receipts that hold logs."""
 
-Kind = Literal["read", "send", "write", "filter-new", "filter-poll", "filter-drop", "subscribe"]
+MethodKind = Literal["read", "send", "write", "filter-new", "filter-poll", "filter-drop", "subscribe"]
 """The effect of a call on a node. "send" submits a signed transaction and returns its hash; "write" is any other
 effect. A filter lives on the node that made it. A subscription needs a WebSocket."""
 
 
-Form = Literal["", "scalar", "number", "object", "list", "object-or-bool"]
+ResultForm = Literal["", "scalar", "number", "object", "list", "object-or-bool"]
 """The JSON type of every result other than null: nodes sometimes answer `[]` or `{}` where neither is possible.
 A number may be a hex string, which has digits: `"0x"` says that there is nothing."""
 
@@ -189,7 +189,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """The rate limiter that nodes have for this method ("5/s burst 10"); empty when there is none."""
     split: Literal["", "blocks", "logs"] = ""
     """How a range may be split into segments (core.plan.block_range); empty when it may not."""
-    kind: Kind = "read"
+    kind: MethodKind = "read"
     local: LocalAnswer | None = None
     """The answer that the proxy gives itself, for empty params only: nodes refuse any argument."""
     copy_input_to_data: bool = False
@@ -198,7 +198,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     head_at: str = ""
     """Path to the answering node's own head in the result: members joined by dots, "." for the result itself, "" for
     none. The number is an integer or a hex string."""
-    form: Form = ""
+    form: ResultForm = ""
     """The JSON type of the result; empty when it is not certain."""
     gave_up: tuple[str, ...] = ()
     """Fragments of a result that show that the node gave up the call after its own time limit."""
@@ -258,7 +258,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         return self.cache is CacheClass.NODE and self.max_age > 0
 
 
-UNKNOWN = Rule(
+UNKNOWN_RULE = Rule(
     method="",
     cache=CacheClass.NEVER,
     why="no rule names this method: it is forwarded, never kept, never shared, never hedged",
@@ -290,7 +290,7 @@ class RuleTable:
     def __init__(self, rules: dict[str, Rule], denied: Sequence[Denied] = ()) -> None:
         self.denied = tuple(denied)
         self._denied = tuple(
-            (form, replace(UNKNOWN, why=one.why, kind="write", deny=True, rewrites=one.rewrites))
+            (form, replace(UNKNOWN_RULE, why=one.why, kind="write", deny=True, rewrites=one.rewrites))
             for one in self.denied
             if (form := any_of(one.patterns)) is not None
         )
@@ -307,8 +307,10 @@ class RuleTable:
         return made
 
     def get(self, method: str) -> Rule:
-        """The rule of `method`; without one, UNKNOWN or its denied variant if a pattern denies the method."""
-        return self._rules.get(method) or next((rule for form, rule in self._denied if form.match(method)), UNKNOWN)
+        """The rule of `method`; without one, UNKNOWN_RULE or its denied variant if a pattern denies the method."""
+        return self._rules.get(method) or next(
+            (rule for form, rule in self._denied if form.match(method)), UNKNOWN_RULE
+        )
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self._rules.values())

@@ -18,7 +18,7 @@ from msgspec import Struct
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.wire.printable import printable
 
-LONGEST_READ = 600
+MAX_SEARCHED_CHARACTERS = 600
 """Characters at the beginning of a message that are searched."""
 END_READ = 200
 """Characters at the end of a message that are searched as well."""
@@ -137,7 +137,7 @@ def classify(table: ErrorTable, code: int, message: str, http_status: int = 200)
 
 def find(table: ErrorTable, code: int, message: str, http_status: int = 200) -> ErrorClass | None:
     """Classify an error by the first row that fits; None when only the default row fits."""
-    said = (message[:LONGEST_READ] + message[LONGEST_READ:][-END_READ:]).strip()
+    said = (message[:MAX_SEARCHED_CHARACTERS] + message[MAX_SEARCHED_CHARACTERS:][-END_READ:]).strip()
     texts = {said.lower(): None, _NAME.sub(_spelt, said, count=1).lower(): None}
     for row in table.rows:
         if any(row.fits(code, text, http_status) for text in texts):
@@ -165,7 +165,7 @@ _FOLDS = (
 
 def fold(text: str) -> str:
     """Replace numbers, hashes and addresses by placeholders, so that errors of one cause are counted as one."""
-    folded = printable(" ".join(text[:LONGEST_READ].split()))
+    folded = printable(" ".join(text[:MAX_SEARCHED_CHARACTERS].split()))
     for pattern, sign in _FOLDS:
         folded = pattern.sub(sign, folded)
     return folded.strip()[:LONGEST_FOLDED]

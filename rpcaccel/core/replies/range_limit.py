@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from rpcaccel.core.replies.error_rules import LONGEST_READ
+from rpcaccel.core.replies.error_rules import MAX_SEARCHED_CHARACTERS
 
 _NUMBER = r"(?:0x[0-9a-f]+|\d+)"
 _PAIR = re.compile(rf"\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\]|\brange:? \(?({_NUMBER}) ?(?:-|\.\.|to) ?({_NUMBER})\b")
@@ -30,7 +30,7 @@ _SAID_OF_OTHERS = re.compile(rf"\b({_OTHERS}|response|size)\b[^.\d]{{0,15}}$")
 
 def stated_limit(message: str) -> int | None:
     """The most blocks that the node says to take at once, whatever they hold; None when the text names none."""
-    text = message[:LONGEST_READ].lower()
+    text = message[:MAX_SEARCHED_CHARACTERS].lower()
     if not _ABOUT_BLOCKS.search(text):
         return None
     counts = [_blocks(text, found) for found in _COUNT.finditer(text)]
@@ -39,14 +39,14 @@ def stated_limit(message: str) -> int | None:
 
 def is_of_blocks(message: str) -> bool:
     """Does the refusal speak of the number of blocks alone, and not of what they hold?"""
-    text = message[:LONGEST_READ].lower()
+    text = message[:MAX_SEARCHED_CHARACTERS].lower()
     return bool(_ABOUT_BLOCKS.search(text)) and not _ABOUT_OTHERS.search(text)
 
 
 def suggested_length(message: str, refused: int) -> int | None:
     """The blocks for which the node would answer in place of a range of `refused` blocks; None when the text does not
     say so."""
-    pairs = _PAIR.finditer(message[:LONGEST_READ].lower())
+    pairs = _PAIR.finditer(message[:MAX_SEARCHED_CHARACTERS].lower())
     lengths = [_length(*(number for number in pair.groups() if number)) for pair in pairs]
     stated = stated_limit(message)
     return next((one for one in (*lengths, stated) if one is not None and 0 < one < refused), None)

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import CacheClass, Form, Rule
+from rpcaccel.core.plan.rules import CacheClass, ResultForm, Rule
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.wire.json_text import UNREADABLE
 
-_FIRST: dict[Form, frozenset[int]] = {
+_FIRST: dict[ResultForm, frozenset[int]] = {
     "object": frozenset(b"{n"),
     "list": frozenset(b"[n"),
     "object-or-bool": frozenset(b"{tfn"),
@@ -48,7 +48,7 @@ def judge_result(plan: Plan, result: bytes | memoryview, head: int) -> FailureKi
     return None
 
 
-def _fits(form: Form, result: bytes | memoryview) -> bool:
+def _fits(form: ResultForm, result: bytes | memoryview) -> bool:
     return result[0] in _FIRST[form] and not (len(result) == len(_EMPTY) and bytes(result) == _EMPTY)
 
 

@@ -10,9 +10,9 @@ from msgspec import Struct
 from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.wire.printable import printable
 
-MOST = 100
+MAX_ERRORS = 100
 """Distinct errors that one worker collects; the one not seen for longest is dropped first."""
-LONGEST_METHOD = 64
+MAX_METHOD_CHARACTERS = 64
 """Characters kept of a method's name, which a client may have invented."""
 
 
@@ -44,12 +44,12 @@ LONGEST_MESSAGE = 200
 """Characters kept of a message."""
 
 
-class Unclassed:
+class UnclassedLog:
     """The unclassified errors that one worker has met."""
 
     __slots__ = ("_found", "_most", "forgotten")
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_ERRORS) -> None:
         self._found: OrderedDict[tuple[str, int, str], UnclassedError] = OrderedDict()
         self._most = most
         self.forgotten = 0
@@ -77,7 +77,7 @@ class Unclassed:
             last_seen=at,
             http_status=http_status,
             node=node,
-            method=printable(method[:LONGEST_METHOD])[:LONGEST_METHOD],
+            method=printable(method[:MAX_METHOD_CHARACTERS])[:MAX_METHOD_CHARACTERS],
             message=printable(message[:LONGEST_MESSAGE])[:LONGEST_MESSAGE],
         )
         if len(self._found) > self._most:

@@ -19,23 +19,23 @@ from msgspec.structs import replace
 
 from rpcaccel.core.stats.counters import MAX_REASONS, OTHER
 
-Fault = Literal["service", "client", "refused"]
+ErrorFault = Literal["service", "client", "refused"]
 """Whose doing an error is: the proxy or its nodes failed, the client's own call is the cause, or the proxy did not
 accept the call."""
-FAULTS: tuple[Fault, ...] = ("service", "client", "refused")
+FAULTS: tuple[ErrorFault, ...] = ("service", "client", "refused")
 NOWHERE = ""
 """The name under which the errors of no node are counted among those of nodes lately."""
 SAMPLES = 5
 """Samples kept of a group, the newest ones."""
 FINE, COARSE, SLOTS = 5.0, 60.0, 60
 """Seconds of a narrow and of a wide time slot, and how many of each are kept: five minutes and an hour."""
-LATELY = 10.0
+SLOT_SECONDS = 10.0
 """Seconds of a slot in which errors are counted by node and by client."""
-_LATELY_SLOTS = int(COARSE / LATELY) + 1
+_LATELY_SLOTS = int(COARSE / SLOT_SECONDS) + 1
 """Those slots of a minute, the one under way included."""
 MOST_SERIES = 120
 """Codes, by network and fault, whose counts over time are kept; the one not seen for longest is dropped first."""
-MOST_METHODS = 400
+MAX_UNKNOWN_METHODS = 400
 """Methods without a rule that are counted by name; a new one takes the place of the least called one."""
 PARAMS_OFF = "the setting errors.params keeps params out"
 """The params_note of a sample whose params the settings do not let be shown."""
@@ -87,7 +87,7 @@ class ErrorKey(NamedTuple):
     code: int
     text: str
     """The folded message: numbers, hashes and addresses are replaced by placeholders."""
-    fault: Fault
+    fault: ErrorFault
 
     @property
     def id(self) -> str:
@@ -195,7 +195,7 @@ class Lately:
 
     def add(self, counts: Mapping[str, int], now: float) -> None:
         """Count by name in the slot of `now`, or in the newest one when the clock was put back."""
-        slot = int(now // LATELY)
+        slot = int(now // SLOT_SECONDS)
         if not self._slots or slot > self._slots[-1][0]:
             self._slots = [*self._slots[1 - _LATELY_SLOTS :], (slot, {})]
         _add(self._slots[-1][1], counts)
@@ -204,7 +204,7 @@ class Lately:
         """The counts of the minute before `now`, or before the latest count where that is later."""
         found: dict[str, int] = {}
         if self._slots:
-            newest = max(int(now // LATELY), self._slots[-1][0])
+            newest = max(int(now // SLOT_SECONDS), self._slots[-1][0])
             for slot, counts in self._slots:
                 if newest - slot < _LATELY_SLOTS:
                     _add(found, counts)
@@ -302,8 +302,8 @@ class ErrorLog:
         self.began = began
         """When counting began (seconds since 1970): errors are not kept over a restart."""
         self._most = most_groups // len(FAULTS), most_bytes // len(FAULTS)
-        self._shelves: dict[Fault, _Shelf] = {fault: _Shelf() for fault in FAULTS}
-        self._series: OrderedDict[tuple[str, Fault, int], CountsOverTime] = OrderedDict()
+        self._shelves: dict[ErrorFault, _Shelf] = {fault: _Shelf() for fault in FAULTS}
+        self._series: OrderedDict[tuple[str, ErrorFault, int], CountsOverTime] = OrderedDict()
         self._methods: dict[tuple[str, str], UnknownMethod] = {}
         self._fold: Callable[[str], str] | None = None
         """Given while samples may not hold params."""
@@ -357,7 +357,7 @@ class ErrorLog:
         """The group of this id; None when there is none, or none any more."""
         return next((one for one in self.groups() if one.id == id), None)
 
-    def series(self) -> Iterator[tuple[str, Fault, int, CountsOverTime]]:
+    def series(self) -> Iterator[tuple[str, ErrorFault, int, CountsOverTime]]:
         """Network, fault, code, and the counts of these errors over time."""
         for (network, fault, code), counts in self._series.items():
             yield network, fault, code, counts
@@ -388,10 +388,10 @@ class ErrorLog:
             found.calls += one.calls
             found.errors += one.errors
             found.last_seen = max(found.last_seen, one.last_seen)
-        here = self.methods() if len(self._methods) + len(fresh) > MOST_METHODS else []
+        here = self.methods() if len(self._methods) + len(fresh) > MAX_UNKNOWN_METHODS else []
         for one in sorted(fresh, key=_standing, reverse=True):
             over = 0
-            if len(self._methods) >= MOST_METHODS:
+            if len(self._methods) >= MAX_UNKNOWN_METHODS:
                 if not here or not one.calls:
                     self.unnamed += one.calls
                     continue

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-HeaderName = Literal["x-forwarded-for", "forwarded"]
-FORWARDED_HEADERS: tuple[HeaderName, ...] = get_args(HeaderName)
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+ForwardedHeader = Literal["x-forwarded-for", "forwarded"]
+FORWARDED_HEADERS: tuple[ForwardedHeader, ...] = get_args(ForwardedHeader)
 
-LONGEST = 4096
+MAX_HEADER_CHARACTERS = 4096
 """Characters of a header that are read: the last ones of X-Forwarded-For. A longer Forwarded is ignored."""
 
 _FOR = re.compile(r"(?:^|;)\s*for\s*=\s*\"?([^\s;,\"]+)", re.IGNORECASE)
@@ -29,10 +29,10 @@ class Trust:
 
     __slots__ = ("_networks", "header")
 
-    def __init__(self, networks: Iterable[str] = (), header: HeaderName = "x-forwarded-for") -> None:
+    def __init__(self, networks: Iterable[str] = (), header: ForwardedHeader = "x-forwarded-for") -> None:
         """`networks`: addresses or CIDR ranges. Raises ValueError for what is neither."""
-        self._networks: tuple[Network, ...] = tuple(ipaddress.ip_network(text, strict=False) for text in networks)
-        self.header: HeaderName = header
+        self._networks: tuple[IpNetwork, ...] = tuple(ipaddress.ip_network(text, strict=False) for text in networks)
+        self.header: ForwardedHeader = header
 
     def __bool__(self) -> bool:
         return bool(self._networks)
@@ -54,11 +54,11 @@ class Trust:
                 break
         return str(believed)
 
-    def _trusts(self, address: Address) -> bool:
+    def _trusts(self, address: IpAddress) -> bool:
         return any(address in network for network in self._networks)
 
 
-def parse(text: str) -> Address | None:
+def parse(text: str) -> IpAddress | None:
     """The address in `1.2.3.4`, `1.2.3.4:5`, `2001:db8::1` or `[2001:db8::1]:5`; None in anything else."""
     text = text.strip()
     if text.startswith("["):
@@ -81,13 +81,13 @@ def holder(text: str) -> str:
     return text if address is None else str(address)
 
 
-def _hops(header: HeaderName, values: Sequence[str]) -> list[str]:
+def _hops(header: ForwardedHeader, values: Sequence[str]) -> list[str]:
     """The addresses in a header, from the furthest to the nearest; empty strings for elements without an address."""
     text = ",".join(values)
     if header == "x-forwarded-for":
-        return text[-LONGEST:].split(",")
+        return text[-MAX_HEADER_CHARACTERS:].split(",")
     # A quote that the client leaves open, or makes look closed, would swallow what its proxy wrote after it.
-    if len(text) > LONGEST or "\\" in text or text.count('"') % 2:
+    if len(text) > MAX_HEADER_CHARACTERS or "\\" in text or text.count('"') % 2:
         return []
     return [_element(part) for part in _ELEMENT.findall(text)]
 

@@ -23,7 +23,7 @@ decoded, or nested too deeply."""
 MOST_STEPS = 50_000
 """Brackets that are followed in one text: this many take a fortieth of a second by themselves, and up to three quarters
 of a second with the worst values between them."""
-LONGEST = 16 << 20
+MAX_TEXT_BYTES = 16 << 20
 """Bytes of the longest text that is split here."""
 _STEP = 8
 """Brackets that are followed in one step; between two of them may stand some hundred values."""
@@ -75,7 +75,7 @@ def members(text: bytes | Raw, most: int = MOST_STEPS) -> dict[str, Raw]:
 
     Raises:
         NotJson: the text is not one JSON object.
-        TooDeep: there are more brackets, or the text is longer than LONGEST.
+        TooDeep: there are more brackets, or the text is longer than MAX_TEXT_BYTES.
     """
     return at_once(member_steps(text, most))
 
@@ -169,8 +169,8 @@ class _Scan:
 
     def __init__(self, text: bytes | Raw, most: int) -> None:
         self._view = memoryview(text)
-        if len(self._view) > LONGEST:
-            raise TooDeep(f"deeply nested and longer than {LONGEST} bytes")
+        if len(self._view) > MAX_TEXT_BYTES:
+            raise TooDeep(f"deeply nested and longer than {MAX_TEXT_BYTES} bytes")
         self._text = bytes(text)
         self._at = 0
         self._left = most

@@ -32,7 +32,7 @@ SHARED_FROM = 64 * 1024
 client would cost more than separate writes."""
 COPIED_UP_TO = 4 * 1024
 """Bytes of the longest value that is copied into the reply to a batch."""
-LONGEST_METHOD = 256
+MAX_METHOD_BYTES = 256
 """Bytes (UTF-8) of the longest method name. Names are remembered and logged; real ones have some dozen bytes."""
 
 
@@ -121,8 +121,8 @@ def decode_member(text: bytes | Raw) -> Call | Invalid:
             return Invalid(INVALID_REQUEST, "invalid request: id must be a string, a number, a boolean or null")
     if not envelope.method:
         return Invalid(INVALID_REQUEST, "invalid request: method is empty", raw_id or b"null")
-    if len(envelope.method) > LONGEST_METHOD or (not envelope.method.isascii() and _is_long(envelope.method)):
-        message = f"invalid request: the method's name is longer than {LONGEST_METHOD} bytes"
+    if len(envelope.method) > MAX_METHOD_BYTES or (not envelope.method.isascii() and _is_long(envelope.method)):
+        message = f"invalid request: the method's name is longer than {MAX_METHOD_BYTES} bytes"
         return Invalid(INVALID_REQUEST, message, raw_id or b"null")
     params = envelope.params
     if params is msgspec.UNSET:
@@ -232,7 +232,7 @@ def _explain(text: bytes | Raw) -> Invalid:
 
 
 def _is_long(method: str) -> bool:
-    return len(method.encode("utf-8", "surrogatepass")) > LONGEST_METHOD
+    return len(method.encode("utf-8", "surrogatepass")) > MAX_METHOD_BYTES
 
 
 def _split_deep_batch(body: bytes, most: int) -> Invalid | list[Raw]:
@@ -256,7 +256,7 @@ def _explain_deep(text: bytes | Raw) -> Invalid:
     return replace(TOO_DEEP, id=b"null" if raw_id.startswith(_COMPOUND) else raw_id)
 
 
-LONGEST_TEMPLATE = 4096
+MAX_TEMPLATE_BYTES = 4096
 """Bytes of the longest text that is worth remembering."""
 Wording = tuple[bytes, bytes]
 """The text before the id and the text after it. The member name `"id":` and the comma after the id are left out; where

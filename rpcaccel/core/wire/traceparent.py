@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-HEADER = "traceparent"
+TRACEPARENT = "traceparent"
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _SAMPLED = 1
 

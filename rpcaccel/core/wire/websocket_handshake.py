@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from rpcaccel.core.wire.http_head import FIELDS
 
-VERSION = "13"
+WEBSOCKET_VERSION = "13"
 _HEAD = re.compile(rb"GET (/[!\"$&-;=@-~]*+)(?:\?[!-\"$-~]*+)?+ HTTP/1\.1\r\n" + FIELDS + rb"\r\n")
 _LISTS = frozenset({"connection", "cookie", "forwarded", "sec-websocket-extensions", "sec-websocket-protocol", "via",
                     "x-forwarded-for"})  # fmt: skip
@@ -92,8 +92,8 @@ def fault(headers: Fields) -> HandshakeFault | None:
         return HandshakeFault(426, "the header Upgrade must be websocket")
     if "upgrade" not in {item.strip().lower() for item in headers.get("connection", "").split(",")}:
         return HandshakeFault(400, "the header Connection must name upgrade")
-    if headers.get("sec-websocket-version", "").strip() != VERSION:
-        return HandshakeFault(426, f"the header Sec-WebSocket-Version must be {VERSION}")
+    if headers.get("sec-websocket-version", "").strip() != WEBSOCKET_VERSION:
+        return HandshakeFault(426, f"the header Sec-WebSocket-Version must be {WEBSOCKET_VERSION}")
     if not _is_key(headers.get("sec-websocket-key", "").strip()):
         return HandshakeFault(400, f"the header Sec-WebSocket-Key must be {_KEY_BYTES} bytes in base64")
     return None

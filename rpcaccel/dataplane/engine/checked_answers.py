@@ -46,9 +46,9 @@ from rpcaccel.dataplane.engine.second_opinions import NodeAnswer, SecondOpinions
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import CallOrigin, Separation
 
-MOST_BLOCKS = 128
+MAX_PROVED_BLOCKS = 128
 """Blocks whose hashes are asked for to prove one answer: a segment of a range. An answer about more is not proven."""
-PATIENCE = 1.5
+PROOF_SECONDS = 1.5
 """Seconds that an answer waits for the blocks that prove it: they are small, and the client has waited already."""
 
 
@@ -108,7 +108,7 @@ class LogCheck:
             self._decide(plan, said, LogVerdict.RIGHT)
             return
         left = {}
-        for number, named in islice(found.unproven.items(), MOST_BLOCKS):
+        for number, named in islice(found.unproven.items(), MAX_PROVED_BLOCKS):
             true = _hash(self._shared.own.known(self._network, self._plan(number)))
             if true and true != named:
                 self._decide(plan, said, LogVerdict.FALSE)
@@ -117,7 +117,7 @@ class LogCheck:
                 left[number] = named
         if not left or not proposes:
             self._decide(plan, said, LogVerdict.RIGHT)
-        elif len(found.unproven) > MOST_BLOCKS:
+        elif len(found.unproven) > MAX_PROVED_BLOCKS:
             self._decide(plan, said, LogVerdict.UNPROVEN)
         else:
             self._task = asyncio.get_running_loop().create_task(self._prove(plan, said, left))
@@ -161,7 +161,7 @@ class LogCheck:
         """Ask for the hashes that memory does not have."""
         told: list[str] = [""]
         try:
-            async with asyncio.timeout(min(PATIENCE, self._ends - self._shared.clock())):
+            async with asyncio.timeout(min(PROOF_SECONDS, self._ends - self._shared.clock())):
                 told = await asyncio.gather(*(self._ask(number) for number in named))
         except TimeoutError:
             pass

@@ -33,8 +33,8 @@ from rpcaccel.dataplane.engine.checked_answers import AgreedReads
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
-from rpcaccel.dataplane.engine.ranges import Ranges, Way
-from rpcaccel.dataplane.engine.second_opinions import Finish, SecondOpinions
+from rpcaccel.dataplane.engine.ranges import RangeDependencies, Ranges
+from rpcaccel.dataplane.engine.second_opinions import FinishCall, SecondOpinions
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Flight, Waiter, awaited
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, OneNode, Separation
@@ -113,7 +113,9 @@ class Engine:
         self.broadcasts = shared.broadcasts
         stored = partial(store_lookup.stored, shared) if shared.shared or shared.on_disk else None
         self._agreed = AgreedReads(shared, self._separately, stored, self.opinions)
-        self._ranges = Ranges(Way(self._part, shared.keep, self._kept, stored), memory, self.flights, clock)
+        self._ranges = Ranges(
+            RangeDependencies(self._part, shared.keep, self._kept, stored), memory, self.flights, clock
+        )
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
         self.shared, self.on_disk = shared.shared, shared.on_disk
         self.purges = shared.purges
@@ -222,7 +224,7 @@ class Engine:
         fetch.bound, fetch.separation = True, separation
         return await fetch.outcome()
 
-    def _ask_one(self, network: Network, plan: Plan, chooser: OneNode, finish: Finish) -> None:
+    def _ask_one(self, network: Network, plan: Plan, chooser: OneNode, finish: FinishCall) -> None:
         """Take a call of the proxy's own to one node. Nobody waits for it."""
         fetch = self._alone(network, plan, PROXY)
         fetch.only = chooser, finish

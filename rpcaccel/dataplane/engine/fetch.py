@@ -40,7 +40,7 @@ from rpcaccel.stores.base import Lease
 _FORWARD = Step.FORWARD  # looked up once (core.plan.planner)
 LOOK_TIME = 0.1
 """Seconds for the news of a look to go from a node through the control plane to the workers, beside two calls."""
-Finish = Callable[[Plan, Forwarded], Outcome]
+FinishCall = Callable[[Plan, Forwarded], Outcome]
 
 
 class Asking(Enum):
@@ -64,7 +64,7 @@ class Fetch(Flight, eq=False, kw_only=True):
     origin: CallOrigin
     ends: float = inf
     """When the fetch must be over (monotonic seconds). Infinite: `start` sets it by the deadline of the network."""
-    only: tuple[NodeChooser, Finish] | None = None
+    only: tuple[NodeChooser, FinishCall] | None = None
     """The chooser of the one node that may be asked, so that no other is waited for or followed, and the function that
     makes the outcome from what that node said."""
     separation: Separation | None = None

@@ -39,7 +39,7 @@ from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.cache.retention import SPREAD, Keep, judge, lifetime
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome, failed, joined, with_uniform_code
 from rpcaccel.core.dispatch.sole_fetch import Mode
-from rpcaccel.core.heads.recent_writes import REMEMBERED, UNFILLED, Recent, Sent, hash_named, hash_text
+from rpcaccel.core.heads.recent_writes import UNFILLED, WRITE_SECONDS, Recent, Sent, hash_named, hash_text
 from rpcaccel.core.messages import Hint, Rewritten
 from rpcaccel.core.nodes.latency import LatencyAverage
 from rpcaccel.core.plan import cache_key, filter_id
@@ -128,7 +128,7 @@ class ReadYourWrites:
         self._tell(sent)
         if self._shared and network.view.known:
             all_of_them = self.recent.of_hash(network.name, name, self._clock())
-            self._store.put(_mark(network, name), self._entry(network, all_of_them), REMEMBERED)
+            self._store.put(_mark(network, name), self._entry(network, all_of_them), WRITE_SECONDS)
 
     def heard(self, sent: Sent) -> None:
         """Note that this worker or another one sent a transaction."""
@@ -171,7 +171,7 @@ class ReadYourWrites:
             network=network.name,
             method=MARK,
             stored_at=now,
-            expires=now + REMEMBERED,
+            expires=now + WRITE_SECONDS,
         )
 
 

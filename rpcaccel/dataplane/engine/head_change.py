@@ -26,7 +26,7 @@ from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.stores.base import Store
 
-AT_ONCE = 64
+MAX_REFRESHES = 64
 """Calls that are fetched again at one head at the most: the queue of a node is there for callers."""
 _PLANNED = 8
 """Calls that are planned in one step."""
@@ -60,7 +60,7 @@ class Refresh:
             key = plan.flight_key
             if key is None or not self._turned_over(plan, now) or key in self._flights:
                 continue
-            if begun >= AT_ONCE or not all(refreshes.take(now) for _ in range(plan.rule.agree)):
+            if begun >= MAX_REFRESHES or not all(refreshes.take(now) for _ in range(plan.rule.agree)):
                 break
             begun += 1
             network.cell(plan).refreshed += 1
@@ -74,7 +74,7 @@ class Refresh:
         return all(self._memory.peek(key, now) is None for key in (plan.key, plan.head_key) if key is not None)
 
 
-AGAIN = 5.0
+PURGE_AGAIN_SECONDS = 5.0
 """Seconds after which the tiers behind memory are purged again when one was not reached."""
 
 
@@ -88,7 +88,7 @@ class ChainRestarts:
         purges: RecentPurges,
         clock: Callable[[], float],
         under_way: Callable[[], list[asyncio.Future[object]]],
-        again: float = AGAIN,
+        again: float = PURGE_AGAIN_SECONDS,
     ) -> None:
         """`stores` are the tiers behind memory. `under_way` gives a future for each flight under way, whose answer may
         be of the old chain."""

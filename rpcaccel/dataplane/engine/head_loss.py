@@ -12,7 +12,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from rpcaccel.core.dispatch.outcome import Forwarded
-from rpcaccel.core.nodes.eligibility import NONE, best_left, judge, may_come
+from rpcaccel.core.nodes.eligibility import ELIGIBLE, best_left, judge, may_come
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.failure import LACKING, Failure, FailureKind, policy
@@ -130,4 +130,4 @@ def reached(network: Network, plan: Plan, node_id: str) -> None:
 
 
 def _fit(network: Network, plan: Plan, now: float) -> bool:
-    return any(judge(node, plan, now) is NONE for node in network.pool.nodes)
+    return any(judge(node, plan, now) is ELIGIBLE for node in network.pool.nodes)

@@ -37,7 +37,7 @@ from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin
 
 SMALLER = frozenset({FailureKind.TOO_LARGE, FailureKind.NODE_TIMEOUT})
 """Failures of a run that a node may be able to answer for fewer blocks."""
-AT_ONCE = 256 * 1024
+JOINED_BYTES_A_TURN = 256 * 1024
 """Bytes of kept pieces that are put together within one turn of the loop; of more, each piece is cut in turns."""
 MOST_RUNS = 32
 """Runs of missing pieces that are fetched for one range. Where there are more, known pieces between them are fetched as
@@ -46,7 +46,7 @@ INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RangeDependencies:
     """What the engine does for a single call, which ranges use for their pieces."""
 
     carry: Callable[[Network, Plan, CallOrigin, float], Awaitable[Outcome]]
@@ -63,7 +63,9 @@ class Way:
 class Ranges:
     """Cuts calls about ranges into pieces and puts the results together. One per engine."""
 
-    def __init__(self, way: Way, memory: MemoryTier, flights: Flights, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, way: RangeDependencies, memory: MemoryTier, flights: Flights, clock: Callable[[], float]
+    ) -> None:
         self.way = way
         self.memory = memory
         self.flights = flights
@@ -85,7 +87,7 @@ class Ranges:
         for piece in work.pieces:
             known = work.known(piece)
             size += 0 if known is None else len(known[0])
-            if known is None or size > AT_ONCE:
+            if known is None or size > JOINED_BYTES_A_TURN:
                 return None
             text = at_once(range_segments.within(known[0], piece.first, piece.last)) if known[1] else known[0]
             if text is None:
@@ -388,6 +390,6 @@ class _Work:
 async def _merged(results: Iterable[bytes]) -> bytes:
     """Join lists into one; what follows from a long one has a turn of the loop by itself."""
     joined = range_segments.merge(results)
-    if len(joined) > AT_ONCE:
+    if len(joined) > JOINED_BYTES_A_TURN:
         await asyncio.sleep(0)
     return joined

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from time import time
 
-from rpcaccel.core.agreement.cases import LONGEST, Case, CaseAnswer
+from rpcaccel.core.agreement.cases import MAX_CASE_CHARACTERS, Case, CaseAnswer
 from rpcaccel.core.agreement.equality import NOT_COMPARED, comparable, difference
 from rpcaccel.core.agreement.majority import believed, is_fixed, is_proven, join
 from rpcaccel.core.cache.retention import is_empty
@@ -37,15 +37,15 @@ from rpcaccel.dataplane.upstream.chooser import OneNode
 
 LONGEST_COMPARED = 512 * 1024
 """Bytes of the longest result that is compared: a longer one would hold up other calls for milliseconds."""
-MOST_KEYS = 64
+MAX_CASE_KEYS = 64
 """Keys of one case under which a contradicted answer may have been kept; of a longer range, those of the first
 pieces."""
 
 _NOBODYS = Outcome(source=AnswerSource.NODE, result=b"null")
 """The outcome of a call that nobody waits for."""
-Finish = Callable[[Plan, Forwarded], Outcome]
-Ask = Callable[[Network, Plan, OneNode, Finish], None]
-"""Takes a plan to the one node of the chooser, and calls `Finish` with what became of it."""
+FinishCall = Callable[[Plan, Forwarded], Outcome]
+AskOneNode = Callable[[Network, Plan, OneNode, FinishCall], None]
+"""Takes a plan to the one node of the chooser, and calls `FinishCall` with what became of it."""
 
 
 class SecondOpinions:
@@ -53,7 +53,7 @@ class SecondOpinions:
 
     def __init__(
         self,
-        ask: Ask,
+        ask: AskOneNode,
         clock: Callable[[], float],
         tell: Callable[[Case], None],
         wall: Callable[[], float] = time,
@@ -88,7 +88,7 @@ class SecondOpinions:
             self._go_on(comparison)
 
     def _go_on(self, comparison: _Comparison) -> None:
-        """Ask one more node, where there is one that may be asked."""
+        """AskOneNode one more node, where there is one that may be asked."""
         network, now = comparison.network, self._clock()
         node = _another(network, comparison.bare, comparison.given, now)
         if node is None:
@@ -223,17 +223,17 @@ def _keys(network: Network, plan: Plan) -> tuple[str, ...]:
     if plan.range is not None:
         pieces = range_segments.cut(plan.range, network.settings.ranges.segment)
         keys += [plan.range.key(piece.first, piece.last) for piece in pieces if not piece.open]
-    return tuple(key.decode("utf-8", "replace") for key in keys[:MOST_KEYS])
+    return tuple(key.decode("utf-8", "replace") for key in keys[:MAX_CASE_KEYS])
 
 
 def _shown(text: bytes) -> str:
-    return printable(text[:LONGEST].decode("utf-8", "replace"))[:LONGEST]
+    return printable(text[:MAX_CASE_CHARACTERS].decode("utf-8", "replace"))[:MAX_CASE_CHARACTERS]
 
 
 KEPT_BY_ALL = 64
 """Blocks under a node's head that no node has dropped: one that lacks a newer block is behind, or hides a machine that
 is (architecture section 5)."""
-LONGEST_READ = 64 * 1024
+MAX_SEARCHED_BYTES = 64 * 1024
 """Bytes of the longest result that is searched for the block in which it stands."""
 
 
@@ -267,7 +267,7 @@ def learn(network: Network, end: Settle, machine: Dispatch, decide: Decide, now:
     if doubted is None or doubted is end:
         return
     pool.budget.rightly_doubted(now)
-    named = block_of(result) if len(result) <= LONGEST_READ else None
+    named = block_of(result) if len(result) <= MAX_SEARCHED_BYTES else None
     one, other = doubted.node, end.node
     if one is not None and other is not None and doubted.answer is not None and doubted.answer.result is not None:
         _has_dropped(network, one, plan, plan.oldest if named is None else named, now)

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from rpcaccel.core.dispatch.outcome import Outcome
-from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.event_loop import TURN_SECONDS
 
 
 class Waiter(Struct, eq=False, kw_only=True):
@@ -134,7 +134,7 @@ class Flight(Struct, eq=False, kw_only=True):
         if isinstance(outcome, Exception) and not waiters:
             _report(f"a call that nobody waits for: {self!r}", outcome)
         most = len(waiters)
-        turn_ends = monotonic() + TURN if most > 1 else 0.0
+        turn_ends = monotonic() + TURN_SECONDS if most > 1 else 0.0
         for number, (waiter, since) in enumerate(waiters.items(), 1):
             if waiter.flight is not self:  # it left while another one was told
                 continue

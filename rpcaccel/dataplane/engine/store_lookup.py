@@ -28,7 +28,7 @@ from rpcaccel.stores.base import Lease
 if TYPE_CHECKING:
     from rpcaccel.stores.disk.disk_store import DiskStore
 
-Done = Callable[[Entry | None, Lease | None], None]
+OnLookup = Callable[[Entry | None, Lease | None], None]
 """Called with what the tiers have of the call. Where they have nothing, a node is to be asked, and the lease, if there
 is one, is to be released once the answer was put."""
 
@@ -44,7 +44,7 @@ class StoreLookup:
         shared: FetchContext,
         network: Network,
         plan: Plan,
-        done: Done,
+        done: OnLookup,
         failed: Callable[[Exception], None],
         *,
         ends: float,
@@ -202,11 +202,11 @@ async def stored(shared: FetchContext, network: Network, plan: Plan) -> tuple[En
     return await found, lookup.source
 
 
-EVERY = 5.0
+LOOK_SECONDS = 5.0
 """Seconds between two looks."""
-AT_ONCE = 2000
+ENTRIES_A_LOOK = 2000
 """Entries that one look covers; it takes less than a millisecond."""
-SHARE = 0.5
+READ_AHEAD_SHARE = 0.5
 """Part of the memory tier that is read ahead at the most."""
 
 
@@ -222,12 +222,12 @@ class HotAnswers:
 
     async def run(self) -> None:
         """Read ahead, then name what is hot for ever."""
-        room = int(self._memory.max_bytes * SHARE)
+        room = int(self._memory.max_bytes * READ_AHEAD_SHARE)
         ahead: int | None = None
         while True:
             if ahead is None:  # not as long as the file cannot be read
                 ahead = await self._disk.read_ahead(room, self._keep)
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(LOOK_SECONDS)
             self.look()
 
     def _keep(self, key: bytes, entry: Entry) -> None:
@@ -239,7 +239,7 @@ class HotAnswers:
         """Name the hot entries of the next part of memory."""
         if self._place >= len(self._memory):
             self._place = 0
-        hot = self._memory.used(self._place, AT_ONCE)
-        self._place += AT_ONCE
+        hot = self._memory.used(self._place, ENTRIES_A_LOOK)
+        self._place += ENTRIES_A_LOOK
         if hot:
             self._disk.notice(hot)

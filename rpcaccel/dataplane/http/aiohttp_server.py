@@ -14,19 +14,19 @@ from rpcaccel.dataplane.http.aiohttp_protocol import Connection, Listener
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
 from rpcaccel.dataplane.http.request_head import RequestHead
 
-LINGER = 1.0
+LINGER_SECONDS = 1.0
 """Seconds for which a refused client is still read from; what it sends is dropped."""
 ENCODINGS = frozenset({"deflate", "gzip", "identity"})
 """The Content-Encodings of request bodies that are understood."""
 
-Told = Callable[[web.BaseRequest], None]
+OnRefusal = Callable[[web.BaseRequest], None]
 
 
 def _nobody(_request: web.BaseRequest) -> None:
     """Stands for a listener where there is none."""
 
 
-def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody) -> Listener:
+def server(front: RequestHandler, *, begun: OnRefusal = _nobody, done: OnRefusal = _nobody) -> Listener:
     """Make a factory of protocols that answer by a request handler.
 
     `begun` is called when the head of a request is there, `done` when its answer has been written whole and the
@@ -56,7 +56,7 @@ def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody
         keepalive_timeout=settings.keepalive,
         max_line_size=settings.max_header,
         max_field_size=settings.max_header,
-        lingering_time=LINGER,
+        lingering_time=LINGER_SECONDS,
         access_log=None,
         logger=Quiet(),
     )

@@ -14,7 +14,7 @@ from rpcaccel.core.wire import traceparent
 from rpcaccel.core.wire.forwarded_for import FORWARDED_HEADERS
 from rpcaccel.core.wire.http_head import read_head
 from rpcaccel.core.wire.websocket_handshake import Handshake
-from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.event_loop import TURN_SECONDS
 from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
 from rpcaccel.dataplane.http.aiohttp_server import server
 from rpcaccel.dataplane.http.fast_protocol import FastProtocol
@@ -32,8 +32,16 @@ _LOOK_EVERY = 1.0
 """Seconds between two looks at all WebSockets, or a quarter of the shortest limit if that is less."""
 _LINE_EVERY = 1.0
 """Seconds between two lines in the log, at the least."""
-READ_LATER = frozenset({*KEY_HEADERS, *FORWARDED_HEADERS, response_headers.TIMEOUT.lower(), access_log.HEADER.lower(),
-                        traceparent.HEADER, "origin"})  # fmt: skip
+READ_LATER = frozenset(
+    {
+        *(
+            name.lower()
+            for name in (response_headers.TIMEOUT, access_log.REQUEST_ID, traceparent.TRACEPARENT, "origin")
+        ),
+        *KEY_HEADERS,
+        *FORWARDED_HEADERS,
+    }
+)
 """The headers of a handshake that are kept for as long as the WebSocket is open: those that say whose its messages are,
 how long they may take and what their calls are named. All others are read before it opens or by nobody, and their
 memory would be held for each WebSocket."""
@@ -91,12 +99,12 @@ class WebSocketServer:
     async def leave(self) -> None:
         """Close every WebSocket once its calls are answered: the worker drains. Returns at once; `open` says which are
         left."""
-        ends = monotonic() + TURN
+        ends = monotonic() + TURN_SECONDS
         for socket in list(self.open):
             socket.leave()
             if monotonic() >= ends:
                 await asyncio.sleep(0)
-                ends = monotonic() + TURN
+                ends = monotonic() + TURN_SECONDS
 
     def dismiss(self) -> None:
         """Close what is left although its calls are not answered: the worker ends soon."""
@@ -133,7 +141,7 @@ class WebSocketServer:
         if not self._unseen:
             self._unseen = list(self.open)
         try:
-            while self._unseen and monotonic() < now + TURN:
+            while self._unseen and monotonic() < now + TURN_SECONDS:
                 self._unseen.pop().look(now, http)
         finally:  # a bug that one of them meets must not end the watch over the others
             self._looking = asyncio.get_running_loop().call_later(0.0 if self._unseen else every, self._look)

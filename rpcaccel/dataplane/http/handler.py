@@ -21,12 +21,12 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.http_reply import pack
 from rpcaccel.core.wire.jsonrpc import Invalid
-from rpcaccel.core.wire.websocket_handshake import VERSION, HandshakeFault, fault
+from rpcaccel.core.wire.websocket_handshake import WEBSOCKET_VERSION, HandshakeFault, fault
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, one_slash, takes_gzip
 from rpcaccel.dataplane.live.live_session import MessageTurn
 from rpcaccel.dataplane.rpc import response_headers
-from rpcaccel.dataplane.rpc.access_log import HEADER
+from rpcaccel.dataplane.rpc.access_log import REQUEST_ID
 from rpcaccel.dataplane.rpc.admission import Admission, Caller, Headers, PathRoute
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 
@@ -168,7 +168,7 @@ class RequestHandler:
         elif answered.outcomes:
             lines = response_headers.for_call(answered.outcomes[0], settings.headers, seconds)
         if visit.caller.request:
-            lines += f"{HEADER}: {visit.caller.request}\r\n"
+            lines += f"{REQUEST_ID}: {visit.caller.request}\r\n"
         size = sum(map(len, parts))
         if size < settings.gzip_from:
             lines += head.short
@@ -294,7 +294,7 @@ class RequestHandler:
         if not self.settings.websocket.enabled:
             return self._unopened("websocket-off", 403, named, NO_WEBSOCKETS)
         found = fault(named) or HandshakeFault(400, NOT_PLAIN)
-        told = f"Upgrade: websocket\r\nSec-WebSocket-Version: {VERSION}\r\n"
+        told = f"Upgrade: websocket\r\nSec-WebSocket-Version: {WEBSOCKET_VERSION}\r\n"
         return self._unopened("websocket", found.status, named, found.words, told)
 
     def _unopened(self, reason: str, status: int, named: Headers, words: str, told: str = "") -> HttpAnswer:
@@ -324,7 +324,10 @@ class RequestHandler:
         if not (every or origin in allowed):
             return "", ""
         lines = f"Access-Control-Allow-Origin: {'*' if every else origin}\r\n"
-        return f"{lines}Access-Control-Expose-Headers: {response_headers.EXPOSED}\r\n", "" if every else "Origin"
+        return (
+            f"{lines}Access-Control-Expose-Headers: {response_headers.EXPOSED_HEADERS}\r\n",
+            "" if every else "Origin",
+        )
 
     def _preflight(self, named: Headers) -> HttpAnswer:
         told, varies = self._allow(named.get("origin", ""))

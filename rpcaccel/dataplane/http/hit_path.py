@@ -76,7 +76,7 @@ class Shortcut:
         if now >= date.until:
             date.turn(now)
         told = known.told
-        if seconds >= response_headers.SHOWN:
+        if seconds >= response_headers.MIN_SHOWN_SECONDS:
             shown, hundredths = front.settings.headers, response_headers.hundredths(seconds)
             told = response_headers.of_hit(slot is None, known.head, shown, hundredths)
         lines = asked.short_hit if length < asked.compact else asked.long_hit

@@ -16,11 +16,11 @@ from typing import Protocol
 
 LEAST_TAKEN = 64 * 1024
 """Bytes that a client must take of its answer within the write timeout, to be given as long again."""
-RECENT = 1.0
+READS_SECONDS = 1.0
 """Seconds for which a client that took LEAST_TAKEN counts as one that reads."""
-ROOM = 8
-"""When too much waits, connections are closed until one part in ROOM of the bound is free: otherwise all connections
-would be compared for each further answer."""
+FREED_PART = 8
+"""When too much waits, connections are closed until one part in FREED_PART of the bound is free: otherwise all
+connections would be compared for each further answer."""
 
 
 class Transport(Protocol):
@@ -76,7 +76,7 @@ class _Taking:
     def patience(self, now: float) -> tuple[bool, float]:
         """The order in which clients are given up, the least value first: those that take nothing, the one that has
         waited longest first; then those that read, the one that holds most first."""
-        reads = self.moved and now - self.since < RECENT
+        reads = self.moved and now - self.since < READS_SECONDS
         return reads, -self.held if reads else self.since
 
 
@@ -134,15 +134,15 @@ class SlowClients:
 
     def leaves(self, connection: Watched, max_unsent: int) -> None:
         """Note that the client of a connection was told that it is given up. What is held for it stays for as long as
-        the connection lets it, so that the client may read why. For all of these together one part in ROOM of the bound
-        is held, or one connection: beyond that those are broken off that were told first."""
+        the connection lets it, so that the client may read why. For all of these together one part in FREED_PART of the
+        bound is held, or one connection: beyond that those are broken off that were told first."""
         taking = self._taking.get(connection)
         if taking is None:
             return
         self.no_longer(connection)
         self._leaving[connection] = taking.held
         self._parting += taking.held
-        while self._parting > max_unsent // ROOM and len(self._leaving) > 1:
+        while self._parting > max_unsent // FREED_PART and len(self._leaving) > 1:
             first = next(iter(self._leaving))
             self.no_longer(first)
             if first.transport is not None:
@@ -167,10 +167,10 @@ class SlowClients:
         The largest answer does not count: it may be larger than the bound, and is let through while its client takes
         it in time. Here it is the client that held most when all were compared last: where another one holds more by
         now, too much is found too early, and the next comparison corrects that. Clients that were told to leave count
-        for one part in ROOM of the bound at the most: closing others does not make their share smaller.
+        for one part in FREED_PART of the bound at the most: closing others does not make their share smaller.
         """
         spared = 0 if self._spared is None else self._spared.held
-        return self._held + min(self._parting, max_unsent // ROOM) - spared > max_unsent
+        return self._held + min(self._parting, max_unsent // FREED_PART) - spared > max_unsent
 
     def _make_room(self, now: float, max_unsent: int, newest: _Taking | None = None) -> None:
         """Compare all connections, and close some until a part of the bound is free, where there is still too much. The
@@ -182,7 +182,7 @@ class SlowClients:
             return
         order = sorted(self._taking.items(), key=lambda item: (item[1] is newest, *item[1].patience(now)))
         for connection, taking in order:
-            if self._held - spared.held <= max_unsent - max_unsent // ROOM:
+            if self._held - spared.held <= max_unsent - max_unsent // FREED_PART:
                 return
             if taking is not spared:
                 self._let_go(connection, taking.transport, "unsent-too-much")
@@ -194,7 +194,7 @@ class SlowClients:
             transport.abort()
 
 
-LOOK_EVERY = 1.0
+LOOK_SECONDS = 1.0
 """Seconds between two looks at all connections, or a quarter of the shortest limit if that is less."""
 
 
@@ -202,5 +202,5 @@ async def keep_watch(slow: SlowClients, limits: Callable[[], tuple[float, float,
     """Look until cancelled; `limits` are the read timeout, the write timeout and the most that may be unsent."""
     while True:
         read_timeout, write_timeout, max_unsent = limits()
-        await asyncio.sleep(min(LOOK_EVERY, read_timeout / 4, write_timeout / 4))
+        await asyncio.sleep(min(LOOK_SECONDS, read_timeout / 4, write_timeout / 4))
         slow.look(monotonic(), read_timeout=read_timeout, write_timeout=write_timeout, max_unsent=max_unsent)

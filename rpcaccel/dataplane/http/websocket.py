@@ -25,7 +25,7 @@ from rpcaccel.core.wire.websocket_frames import (
     deflate,
     text_header,
 )
-from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.event_loop import TURN_SECONDS
 from rpcaccel.dataplane.http.handler import INLINE_GZIP, HttpAnswer, Visit
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import RequestHead
@@ -154,7 +154,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         """Take frames up, while there is room for their answers and for as long as one client may hold the loop."""
         if self._reading_on or self.transport is None or self._broken:
             return
-        self._reading_on, ends = True, monotonic() + TURN
+        self._reading_on, ends = True, monotonic() + TURN_SECONDS
         most = self._around.front.settings.max_body
         try:
             if self._parked is not None and self._room() and not self.writing_paused:

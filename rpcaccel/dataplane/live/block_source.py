@@ -20,7 +20,7 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.networks.network import Network
 
-AT_ONCE = 16
+MAX_BLOCKS_AT_ONCE = 16
 """Blocks that are asked for at once."""
 ANSWERS, ANSWERS_TO_A_GUESS = 4, 2
 """Times that nodes must say that there are no logs where the block's bloom says that there are, or that there may be:
@@ -148,10 +148,12 @@ class BlockSource:
         return block
 
     async def blocks(self, numbers: Sequence[int], tries: int = 0) -> list[LiveBlock]:
-        """The blocks of these numbers, at most AT_ONCE at once. Raises NotFetched."""
+        """The blocks of these numbers, at most MAX_BLOCKS_AT_ONCE at once. Raises NotFetched."""
         found: list[LiveBlock] = []
-        for at in range(0, len(numbers), AT_ONCE):
-            found += await asyncio.gather(*(self.block(number, tries=tries) for number in numbers[at : at + AT_ONCE]))
+        for at in range(0, len(numbers), MAX_BLOCKS_AT_ONCE):
+            found += await asyncio.gather(
+                *(self.block(number, tries=tries) for number in numbers[at : at + MAX_BLOCKS_AT_ONCE])
+            )
         return found
 
     async def present(self, numbers: Sequence[int], tries: int = 0) -> list[LiveBlock]:

@@ -22,7 +22,16 @@ from weakref import WeakValueDictionary
 
 from rpcaccel.core.heads.served_head import Served
 from rpcaccel.core.live.block import LiveBlock
-from rpcaccel.core.live.branch import CHUNK, RESTARTED, ROOTS, TRIES, Abandoned, FollowedBranch, Move, Want
+from rpcaccel.core.live.branch import (
+    BLOCK_TRIES,
+    BLOCKS_AT_ONCE,
+    RESTARTED,
+    ROOTS,
+    Abandoned,
+    BranchMove,
+    FollowedBranch,
+    Want,
+)
 from rpcaccel.core.live.header import NotABlock
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.core.messages import Announced
@@ -324,7 +333,7 @@ class Follower:
         if self._served.head >= 0:
             branch.aim(self._served.head, self._served.hash)
 
-    def _take(self, move: Move) -> None:
+    def _take(self, move: BranchMove) -> None:
         block = move.block
         if isinstance(move, Abandoned):
             self._cell.abandoned += move.sent
@@ -365,7 +374,7 @@ class Follower:
             if now >= self._rests.get(want, 0.0):  # else it may be wanted again before its pause has ended
                 del self._tries[want]
                 self._rests.pop(want, None)
-        for want in wants[: 2 * CHUNK]:
+        for want in wants[: 2 * BLOCKS_AT_ONCE]:
             if want not in self._fetches and now >= self._rests.get(want, 0.0):
                 self._fetches[want] = asyncio.create_task(self._get(branch, want))
 
@@ -399,7 +408,7 @@ class Follower:
                         break
                     others = 0 if same else others + 1
             far = below > ROOTS or not branch.begun
-            if others >= TRIES or (far and self._clock() - fell_at >= FALLEN):
+            if others >= BLOCK_TRIES or (far and self._clock() - fell_at >= FALLEN):
                 self._lose(RESTARTED)
                 return
             await self._sleep(pause(tries))

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from rpcaccel.core.live.block import Log
 
-MOST = 16 * 1024 * 1024
+MAX_HELD_BYTES = 16 * 1024 * 1024
 """Bytes of all portions together."""
 PORTION = 256 * 1024
 """Bytes that a portion should come to: what a client may leave unread, so that few portions wait for their clients. It
@@ -33,7 +33,7 @@ def size_of(logs: Sequence[Log]) -> int:
 class HeldLogs:
     """What the resuming subscriptions of one network hold together."""
 
-    def __init__(self, most: int = MOST, portion: int = PORTION, own: int = OWN) -> None:
+    def __init__(self, most: int = MAX_HELD_BYTES, portion: int = PORTION, own: int = OWN) -> None:
         """
         Args:
             most: bytes of all portions.

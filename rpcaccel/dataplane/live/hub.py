@@ -41,7 +41,7 @@ MOST_BEHIND = 2000
 """Subscriptions of one client that are still sent what they missed."""
 HEADS_OF_A_CALL, LOGS_OF_A_CALL = 16, 256
 """Blocks that are sent again for the price of one call."""
-GONE = "the network is no longer served here"
+NETWORK_GONE = "the network is no longer served here"
 _ID_BYTES = 16
 
 
@@ -96,7 +96,7 @@ class PendingFollower(Protocol):
 Pay = Callable[[str, int], Outcome | None]
 """Has a client pay for so many calls of a method; the refusal where it may not make them."""
 Follow = Callable[[Network, Topics, NetworkCell], HeadFollower]
-Listen = Callable[[Network, Topics], PendingFollower]
+ListenPending = Callable[[Network, Topics], PendingFollower]
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class _Followed:
         behind: Counter[str],
         topics: Topics,
         follow: Follow,
-        listen: Listen,
+        listen: ListenPending,
     ) -> None:
         self.cell = cell
         self.topics = topics
@@ -245,7 +245,7 @@ class Hub:
         tally: Tally,
         clock: Callable[[], float],
         follow: Follow,
-        listen: Listen,
+        listen: ListenPending,
         settings: WebSocketSettings,
         token: Callable[[int], str] = token_hex,
         most_filters: int = MOST_FILTERS,
@@ -286,7 +286,7 @@ class Hub:
             error = Invalid(network.chain.live.http_code, subscriptions.NOT_SUPPORTED)
             return _refused(network, error, FailureKind.INVALID_PARAMS)
         if network.name not in self._networks:  # the connection is older than the revision that has it no more
-            return _refused(network, Invalid(-32000, GONE), FailureKind.INVALID_PARAMS)
+            return _refused(network, Invalid(-32000, NETWORK_GONE), FailureKind.INVALID_PARAMS)
         replay = Replay(network.view.head, self.settings.replay)
         topic = subscriptions.subscribed(namespace, plan.params, network.chain.live, replay)
         if isinstance(topic, Invalid):
@@ -356,7 +356,7 @@ class Hub:
                 self._followed[name].adopt(networks[name])
                 continue
             gone = self._followed.pop(name)
-            gone.cut("restarted", GONE)
+            gone.cut("restarted", NETWORK_GONE)
             task = asyncio.get_running_loop().create_task(gone.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

@@ -33,9 +33,9 @@ from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 
 MANY = 64
 """Blocks that wait for their logs when the branch is held back."""
-PATIENCE = 120.0
+LOGS_SECONDS = 120.0
 """Seconds that the logs of one block may be asked for in vain."""
-AHEAD = 16
+BLOCKS_AHEAD = 16
 """Blocks whose logs are fetched at once."""
 REMEMBERED_BYTES = 16 * 1024 * 1024
 """Bytes of logs that are kept in case that their blocks are abandoned: those of all blocks, and those of the own blocks
@@ -43,8 +43,8 @@ of resumed subscriptions."""
 _OFTEN = 3
 """Fetches of a block whose filter did not cover a new topic, after which all logs are asked for."""
 
-LATE = "the logs of a block could not be had from any node: subscribe again from the last block that you saw"
-FORGOTTEN = "more logs were taken back than are remembered: subscribe again"
+LOGS_LATE = "the logs of a block could not be had from any node: subscribe again from the last block that you saw"
+TOO_MANY_TAKEN_BACK = "more logs were taken back than are remembered: subscribe again"
 
 Own = Sequence[tuple[LiveBlock, Sequence[Log] | None]]
 """Blocks of the branch, with the logs of each that one subscription was sent by itself; None: they were too many to
@@ -212,12 +212,12 @@ class LogTrack:
         elif (sent := self._sent.pop(block.hash)) is not None:
             logs, joined = sent
             if logs is None:
-                self.cut(FORGOTTEN, CutReason.RESTARTED)
+                self.cut(TOO_MANY_TAKEN_BACK, CutReason.RESTARTED)
             elif logs:
                 self._items.append(_Gone(logs, joined, since))
         for subscription, own in self._own.pop(block.hash).items():
             if own is None:
-                cut(subscription.session, self._cell, CutReason.RESTARTED, FORGOTTEN)
+                cut(subscription.session, self._cell, CutReason.RESTARTED, TOO_MANY_TAKEN_BACK)
             else:
                 self._items.append(_OwnGone(subscription, own))
         self._woken.set()
@@ -318,7 +318,7 @@ class LogTrack:
         wanted, now = self._topics.logs_wanted, self._clock()
         if wanted is None:
             return
-        for _, item in zip(range(AHEAD), self._blocks(), strict=False):
+        for _, item in zip(range(BLOCKS_AHEAD), self._blocks(), strict=False):
             if item.filter is not None and not covers(item.filter, wanted):
                 item.forget()
                 item.rests_until = 0.0
@@ -347,9 +347,9 @@ class LogTrack:
         seconds = None
         if item is not None:
             now = self._clock()
-            left = (now if item.asked_at is None else item.asked_at) + PATIENCE - now
+            left = (now if item.asked_at is None else item.asked_at) + LOGS_SECONDS - now
             if left <= 0:
-                self.cut(LATE, CutReason.LATE)
+                self.cut(LOGS_LATE, CutReason.LATE)
                 return
             seconds = left if item.task is not None else min(left, max(0.0, item.rests_until - now))
         with suppress(TimeoutError):

@@ -21,7 +21,7 @@ from rpcaccel.core.live.subscription import PENDING
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.upstream.node_socket import Heard, NodeSocket, places
+from rpcaccel.dataplane.upstream.node_socket import NodeSocket, OnNotification, places
 
 POLL_EVERY = 1.0
 """Seconds between two polls of a filter at the least; half a block where that is longer."""
@@ -29,7 +29,7 @@ QUICKEST, SLOWEST = 1.0, 30.0
 """Seconds: bounds of the pause after a node could not be listened to."""
 REFUSED_FOR = 600.0
 """Seconds for which a node whose WebSocket does not tell pending transactions is not asked for them again."""
-REMEMBERED = 16_384
+MAX_TOLD_HASHES = 16_384
 """Hashes that were told lately."""
 _MOST = 10_000
 """Hashes that may wait for the subscribers; the oldest are dropped."""
@@ -59,7 +59,7 @@ class PendingSocket(Protocol):
     """A WebSocket to a node (dataplane.upstream.node_socket.NodeSocket). Texts say why something failed."""
 
     async def open(self) -> str: ...
-    async def follow(self, namespace: str, kind: str, heard: Heard) -> str: ...
+    async def follow(self, namespace: str, kind: str, heard: OnNotification) -> str: ...
     async def ended(self) -> str: ...
     async def close(self) -> None: ...
 
@@ -237,7 +237,7 @@ class PendingTransactions:
         if _HASH.fullmatch(text) is None or text in self._recent:
             return
         self._recent[text] = None
-        if len(self._recent) > REMEMBERED:
+        if len(self._recent) > MAX_TOLD_HASHES:
             del self._recent[next(iter(self._recent))]
         self._waiting.append(text)
         self._came.set()

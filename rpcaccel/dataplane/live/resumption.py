@@ -18,22 +18,22 @@ from functools import partial
 from typing import TypeVar
 
 from rpcaccel.core.live.block import LiveBlock, Log
-from rpcaccel.core.live.branch import CHUNK, ROOTS, Appended, FollowedBranch, Move, Want
+from rpcaccel.core.live.branch import BLOCKS_AT_ONCE, ROOTS, Appended, BranchMove, FollowedBranch, Want
 from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
 from rpcaccel.dataplane.live.held_logs import HeldLogs, Portion, size_of
 from rpcaccel.dataplane.live.live_session import cut
-from rpcaccel.dataplane.live.log_track import FORGOTTEN, Own
+from rpcaccel.dataplane.live.log_track import TOO_MANY_TAKEN_BACK, Own
 from rpcaccel.dataplane.live.topics import LiveSubscription
 
-ROOM = 256 * 1024
+MAX_UNREAD_BYTES = 256 * 1024
 """Bytes that a client may leave unread while it is sent what it missed; or half of what it may leave unread at all,
 when that is less."""
-TRIES = 6
+FETCH_TRIES = 6
 """Times in a row that blocks are asked for."""
-PATIENCE = 60.0
+WAIT_SECONDS = 60.0
 """Seconds that a subscription waits for a client to read, or for the followed branch."""
 FIRST, LONGEST = 16, 256
 """Blocks of the first range of logs, and of the longest one. The length follows from what the last one came to."""
@@ -99,7 +99,7 @@ class Resumption:
         """The lowest height of the reorganisation that is under way: no block has been appended after it."""
         self._ahead = first > came.number + 1
         """Has the client seen blocks that were not served here yet? It may know of a reorganisation, too."""
-        self._room_bytes = min(ROOM, subscription.session.queue // 2)
+        self._room_bytes = min(MAX_UNREAD_BYTES, subscription.session.queue // 2)
         self._own: list[tuple[LiveBlock, Sequence[Log] | None]] = []
         """Blocks of the window that were sent, with their logs where logs are wanted; None: they were too many to
         remember."""
@@ -114,7 +114,7 @@ class Resumption:
         self._failures = 0
         """Times in a row that logs could not be had."""
 
-    def followed(self, move: Move) -> None:
+    def followed(self, move: BranchMove) -> None:
         """Note a move of the branch. What replaces blocks that were served after the client came is sent from the fork
         on, also where the client wants to begin above."""
         block = move.block
@@ -174,7 +174,7 @@ class Resumption:
         floor = max(self._number, min(source.network.view.final + 1, branch.tip.number - ROOTS))
         if not branch.reach(floor):
             self._context.wake()
-            await self._until(lambda: branch.reach(floor), math.inf if source.final_at_once else PATIENCE)
+            await self._until(lambda: branch.reach(floor), math.inf if source.final_at_once else WAIT_SECONDS)
 
     def _placed(self) -> bool:
         """Is it known whether the head that was served when the client came is on the branch?"""
@@ -184,18 +184,18 @@ class Resumption:
         compared = self._left or branch.lowest <= came.number
         return compared and came.number <= branch.aimed.number and branch.reached(branch.aimed)
 
-    async def _until(self, reached: Callable[[], bool], patience: float = PATIENCE) -> None:
+    async def _until(self, reached: Callable[[], bool], patience: float = WAIT_SECONDS) -> None:
         ends = self._context.clock() + patience
         while self._to.open and not reached():
             left = ends - self._context.clock()
             if left <= 0:
                 raise NotFetched("the branch does not go on", lacked=False)
-            await self._context.step(min(left, PATIENCE))
+            await self._context.step(min(left, WAIT_SECONDS))
 
     async def _room(self) -> bool:
         """Wait until the client has read what it was sent; False when the subscription has ended. A client that does
         not read for long is closed."""
-        ends = self._context.clock() + PATIENCE
+        ends = self._context.clock() + WAIT_SECONDS
         while self._to.open and self._to.unread > self._room_bytes:
             if self._context.clock() >= ends:
                 words = f"too slow: {self._to.unread} bytes unread"
@@ -213,7 +213,7 @@ class Resumption:
                     return await fetch(tries)
             except NotFetched:
                 tries += 1
-                if tries >= TRIES:
+                if tries >= FETCH_TRIES:
                     raise
             await self._context.sleep(pause(tries))
 
@@ -257,8 +257,8 @@ class Resumption:
         `last`. None: no height up to `top` has a block."""
         source, blocks, low = self._context.source, list[LiveBlock](), first
         while not blocks and low < top.number:
-            blocks = await source.present(range(low, min(low + CHUNK, top.number)), tries)
-            low += CHUNK
+            blocks = await source.present(range(low, min(low + BLOCKS_AT_ONCE, top.number)), tries)
+            low += BLOCKS_AT_ONCE
         above = (blocks or [top])[0]
         if last is None and above.number > first:
             last = await source.block(above.number - 1, above.parent, tries)
@@ -293,7 +293,7 @@ class Resumption:
                 self._failures = 0
             except NotFetched:  # perhaps because a block was abandoned
                 self._failures += 1
-                if self._failures >= TRIES:
+                if self._failures >= FETCH_TRIES:
                     if self._number <= branch.aimed.number:
                         raise
                     self._failures = 1  # the nodes that have the block are gone: it is served again, or replaced
@@ -321,7 +321,7 @@ class Resumption:
         while self._gone and self._to.open:
             _, logs = self._gone[0]
             if logs is None:
-                cut(self._to.session, self._context.cell, CutReason.RESTARTED, FORGOTTEN)
+                cut(self._to.session, self._context.cell, CutReason.RESTARTED, TOO_MANY_TAKEN_BACK)
                 return
             await self._write(logs, removed=True)
             self._drop(self._gone.pop(0))

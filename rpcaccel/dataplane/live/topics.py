@@ -18,7 +18,7 @@ from rpcaccel.core.live.log_filter import FilterIndex, LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS, PENDING, Topic
 from rpcaccel.core.stats.counters import NetworkCell
 from rpcaccel.core.stats.histogram import BOUNDS
-from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.event_loop import TURN_SECONDS
 from rpcaccel.dataplane.live.live_session import LiveSession
 
 WHOLE = f"whole {PENDING}"
@@ -255,14 +255,14 @@ class Topics:
         """Send notifications to the subscriptions that have joined by now, in turns of the loop."""
         joined = self._joined if joined is None else joined
         async with self._turns.setdefault(kind, asyncio.Lock()):
-            sent, turn_ends = 0, self._clock() + TURN
+            sent, turn_ends = 0, self._clock() + TURN_SECONDS
             for steps, (one, text) in enumerate(pairs, 1):
                 if one is not None and one.number <= joined:
                     sent += one.send(text)
                 if not steps % _LOOK_EVERY and (now := self._clock()) >= turn_ends:
                     self._note(kind, sent, since, now)
                     await asyncio.sleep(0)
-                    sent, turn_ends = 0, self._clock() + TURN
+                    sent, turn_ends = 0, self._clock() + TURN_SECONDS
             self._note(kind, sent, since, self._clock())
 
     def _note(self, kind: str, sent: int, since: float | None, now: float) -> None:

@@ -34,7 +34,7 @@ from rpcaccel.dataplane.upstream.pool import NodePool, WaitQueue
 
 _CONNECTOR_FIELDS = ("url", "headers", "max_connections", "keepalive", "connect_timeout", "timeout", "max_answer")
 """The settings that an upstream is made from: when one of these changes, a new one is opened."""
-Key = tuple[str, str]
+NodeKey = tuple[str, str]
 """The names of a network and of a node."""
 
 
@@ -62,9 +62,9 @@ class Build:
     def __init__(self, means: Means, before: Build | None = None) -> None:
         """`before`: the build in force, whose nodes and connectors are carried over by id."""
         self.networks: dict[str, Network] = {}
-        self.upstreams: dict[Key, tuple[tuple[Any, ...], HttpNodeClient]] = {}
+        self.upstreams: dict[NodeKey, tuple[tuple[Any, ...], HttpNodeClient]] = {}
         """The clients of nodes, each with the settings that it was made from."""
-        self.batchers: dict[Key, Batcher] = {}
+        self.batchers: dict[NodeKey, Batcher] = {}
         self.opened: list[HttpNodeClient] = []
         """The clients that are new with this revision: they are closed when it is refused."""
         self._means = means

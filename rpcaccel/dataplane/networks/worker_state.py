@@ -19,7 +19,7 @@ from rpcaccel.core.nodes import outliers
 from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
+from rpcaccel.core.replies.unknown_errors import UnclassedError, UnclassedLog
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
@@ -41,7 +41,7 @@ class WorkerState:
         connect: Callable[[NodeSettings, NodeCell], HttpNodeClient] = HttpNodeClient,
     ) -> None:
         """`wall`: seconds since 1970, for what people read. `connect` makes the client of a node."""
-        self.unclassed = Unclassed()
+        self.unclassed = UnclassedLog()
         self.networks: dict[str, Network] = {}
         self.revision = 0
         self._tally = tally

@@ -21,8 +21,8 @@ from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.rpc.admission import Caller, Headers
 
-HEADER = "X-Request-ID"
-_HEADER = HEADER.lower()
+REQUEST_ID = "X-Request-ID"
+_HEADER = REQUEST_ID.lower()
 _FIT = re.compile(r"[!-~]{1,128}")
 _LONGEST_METHOD, _LONGEST_TEXT, _LONGEST_QUOTED = 64, 200, 500
 

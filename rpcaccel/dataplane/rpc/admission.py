@@ -61,7 +61,7 @@ def routes(networks: Iterable[Network], main: str) -> dict[str, PathRoute]:
 
 PATH = "/key/"
 KEY_HEADERS = _API_KEY, _AUTHORIZATION = "x-api-key", "authorization"
-MOST_ADDRESSES = 10_000
+MAX_ADDRESSES = 10_000
 """The number of addresses that are remembered; the one that called longest ago is forgotten first, and starts anew."""
 
 
@@ -188,7 +188,7 @@ class Admission:
             yield f"address:{address}", client
 
     def _holder(self, key: str) -> Client | None:
-        if len(key) > client_limits.LONGEST:
+        if len(key) > client_limits.MAX_KEY_CHARACTERS:
             return None
         digest = client_limits.hashed(key)
         found = self._by_hash.get(digest)
@@ -201,7 +201,7 @@ class Admission:
         if client is not None:
             self._by_address.move_to_end(name)
             return client
-        if len(self._by_address) >= MOST_ADDRESSES:
+        if len(self._by_address) >= MAX_ADDRESSES:
             self._by_address.popitem(last=False)
         limits = self._settings.anonymous.limits(self._settings.heavy_cost)
         client = Client(ANONYMOUS, limits, self._tally.client(ANONYMOUS), self._clock())
@@ -221,7 +221,7 @@ def _key_in(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-EVERY = 0.2
+EXCHANGE_SECONDS = 0.2
 """Seconds between two exchanges."""
 AFTER = 5.0
 """Seconds after its last request for which a client takes part in exchanges."""
@@ -269,7 +269,7 @@ class SharedLimits:
     async def run(self, exchange: Exchange) -> None:
         """Exchange until cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(EXCHANGE_SECONDS)
             await self.settle(exchange)
 
 

@@ -20,7 +20,7 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.single_flight import Waiter
-from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.event_loop import TURN_SECONDS
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.admission import NOBODY, Caller, PathRoute
@@ -29,7 +29,7 @@ from rpcaccel.dataplane.rpc.hit_memo import NO_HIT
 from rpcaccel.dataplane.rpc.observer import Observer
 
 _UNTIMED = PARSED_OF - 1
-SHORT = 256
+SHORT_ANSWER_BYTES = 256
 """Bytes. An answer no longer than this has its place in a batch in any case: the error instead would be as long."""
 
 
@@ -170,7 +170,7 @@ class Calls:
         """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
         particular = caller.guest is not None or self.access is not None
         memory, now = self._engine.memory, self.clock()
-        turn_ends = now + TURN
+        turn_ends = now + TURN_SECONDS
         while batch.next < batch.size and now < turn_ends:
             position, text = batch.next, bytes(batch.members[batch.next])
             batch.next = position + 1
@@ -459,7 +459,7 @@ class _Batch:
             return
         found = outcome.result is not None
         value = (outcome.result if found else outcome.error) or b"null"
-        if len(value) > max(self.room, SHORT):
+        if len(value) > max(self.room, SHORT_ANSWER_BYTES):
             self.turn_away(position, call_id, taken.plan.method)
             return
         self.room -= len(value)

@@ -20,11 +20,11 @@ from rpcaccel.core.stats.counters import OTHER, bump
 from rpcaccel.core.stats.error_log import (
     PARAMS_OFF,
     ErrorAttempt,
+    ErrorFault,
     ErrorKey,
     ErrorNews,
     ErrorSample,
     ErrorsSeen,
-    Fault,
     UnknownMethod,
 )
 from rpcaccel.core.wire.jsonrpc import RESPONSE_TOO_LARGE
@@ -36,7 +36,7 @@ MOST_GROUPS = 90
 """Groups of one report; errors beyond them are counted by network and fault alone."""
 MOST_SAMPLES, SAMPLES_EACH = 24, 2
 """Samples of one report, and of one group in it."""
-MOST_METHODS = 200
+MAX_NAMED_METHODS = 200
 """Methods without a rule that one report names."""
 LONGEST_PARAMS, LONGEST_MESSAGE, MOST_ATTEMPTS = 2048, 500, 12
 """Characters of the params and of the message in a sample, and attempts."""
@@ -45,7 +45,7 @@ _REMEMBERED, _SHORT = 256, 1024
 _SHOWN_KINDS = frozenset({"read", "filter-new", "filter-poll", "filter-drop", "subscribe"})
 """Kinds of methods whose params may be shown."""
 HASHED = "a signed transaction, shown as the SHA-256 of its params"
-UNREAD = "left out: nothing says what the params of this method hold"
+PARAMS_UNREAD = "left out: nothing says what the params of this method hold"
 
 
 class ErrorNotes:
@@ -65,7 +65,7 @@ class ErrorNotes:
     def __repr__(self) -> str:
         return f"<notes of {len(self._groups)} groups of errors, {self._samples} samples>"
 
-    def note(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float) -> tuple[int, Fault]:
+    def note(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float) -> tuple[int, ErrorFault]:
         """Note a call that got an error; returns the error's code and whose doing it is."""
         fault = fault_of(plan, outcome)
         code, message, text = self._read(outcome.error or b"")
@@ -109,7 +109,7 @@ class ErrorNotes:
         come in another report than its call."""
         key = network, shown(method)
         found = self._methods.get(key)
-        if found is None and len(self._methods) < MOST_METHODS:
+        if found is None and len(self._methods) < MAX_NAMED_METHODS:
             found = self._methods[key] = UnknownMethod(*key)
         return found
 
@@ -163,10 +163,10 @@ class ErrorNotes:
         if not self.params:
             return "", PARAMS_OFF
         if not rule.known or rule.deny:
-            return "", UNREAD
+            return "", PARAMS_UNREAD
         if rule.kind == "send":
             return f'["{sha256(asked).hexdigest()}"]', HASHED
         if rule.kind not in _SHOWN_KINDS:
-            return "", UNREAD
+            return "", PARAMS_UNREAD
         text = printable(asked[: LONGEST_PARAMS + 1].decode("utf-8", "replace"))
         return (text if len(text) <= LONGEST_PARAMS else f"{text[: LONGEST_PARAMS - 1]}…"), ""

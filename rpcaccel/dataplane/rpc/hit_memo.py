@@ -21,7 +21,7 @@ from rpcaccel.core.stats.histogram import BOUNDS, Histogram
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Wording
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.rpc.response_headers import Shown, of_hit
+from rpcaccel.dataplane.rpc.response_headers import HeadersShown, of_hit
 
 KNOWN_BYTES = 400
 """Bytes of a known template beside its text (measured by tests/unit/dataplane/rpc/test_hit_memo.py)."""
@@ -85,7 +85,7 @@ class KnownCalls:
 
     def find(self, text: bytes, memory: MemoryTier, now: float) -> Hit:
         """The answer to a call of this text; NO_HIT where the ordinary way must find it."""
-        if len(text) > jsonrpc.LONGEST_TEMPLATE:
+        if len(text) > jsonrpc.MAX_TEMPLATE_BYTES:
             return NO_HIT
         words, call_id = jsonrpc.split_template(text)
         known = self.get(words)
@@ -99,7 +99,7 @@ class KnownCalls:
     def __repr__(self) -> str:
         return f"<{len(self._known)} known calls>"
 
-    def learn(self, text: bytes, plan: Plan, outcome: Outcome, shown: Shown) -> None:
+    def learn(self, text: bytes, plan: Plan, outcome: Outcome, shown: HeadersShown) -> None:
         """Learn from a call that was planned at the current snapshot and answered at once. Nothing is learnt where it
         takes more than one lookup to tell whether the same call is answered so again.
 
@@ -107,7 +107,7 @@ class KnownCalls:
             text: the call as it was sent.
             shown: the header lines that answers have.
         """
-        if len(text) > jsonrpc.LONGEST_TEMPLATE or not _plain(plan, outcome):
+        if len(text) > jsonrpc.MAX_TEMPLATE_BYTES or not _plain(plan, outcome):
             return
         network = self._network
         words, _ = jsonrpc.split_template(text)

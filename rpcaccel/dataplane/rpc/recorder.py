@@ -18,9 +18,9 @@ from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.admission import Caller
 from rpcaccel.dataplane.rpc.observer import Observer
 
-LARGEST = 8 * 1024 * 1024
+MAX_RECORDED_BYTES = 8 * 1024 * 1024
 """Bytes of calls that may wait to be taken; a call beyond them is counted as missed."""
-PATIENCE = 10.0
+UNASKED_SECONDS = 10.0
 """Seconds after which a recording ends that nobody has asked for."""
 _EACH = 200
 """About the bytes that a call takes beside its params."""
@@ -55,7 +55,7 @@ class Recorder:
         """Take the calls kept since the last time, and how many found no room; go on with this share (0..1) of all."""
         seen, missed = tuple(self._seen), self._missed
         self._seen, self._size, self._missed = [], 0, 0
-        self._sample, self._until, self.on = sample, self._clock() + PATIENCE, True
+        self._sample, self._until, self.on = sample, self._clock() + UNASKED_SECONDS, True
         return seen, missed
 
     def stop(self) -> tuple[tuple[Seen, ...], int]:
@@ -93,7 +93,7 @@ class Recorder:
         write = plan.rule.kind != "read"
         params = b'["%b"]' % sha256(plan.asked).hexdigest().encode() if write else plan.asked
         size = len(params) + _EACH
-        if self._size + size > LARGEST:
+        if self._size + size > MAX_RECORDED_BYTES:
             self._missed += 1
             return
         self._size += size

@@ -13,7 +13,7 @@ from rpcaccel.config.value_types import parse_duration
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.stats.counters import AnswerSource
 
-Shown = Literal["all", "cache", "none"]
+HeadersShown = Literal["all", "cache", "none"]
 
 CACHE = "X-Rpcaccel-Cache"
 NODE = "X-Rpcaccel-Node"
@@ -26,9 +26,9 @@ TIMEOUT = "X-Rpcaccel-Timeout"
 """The header of a request that says how long the client will wait, such as 2s or 500ms."""
 _LONGEST_DURATION = 64
 """Characters of the longest duration that is read."""
-SHOWN = 5e-6
+MIN_SHOWN_SECONDS = 5e-6
 """Seconds from which a time is shown as more than 0.00 ms."""
-EXPOSED = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, AGREED, TIMING, "Retry-After", "X-Request-ID"))
+EXPOSED_HEADERS = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, AGREED, TIMING, "Retry-After", "X-Request-ID"))
 """The headers that a page of another origin may read (Fetch standard, CORS-exposed header names)."""
 
 _WORDS = {source: "miss" if source is AnswerSource.NODE else source.label for source in AnswerSource}
@@ -52,7 +52,7 @@ def word(outcome: Outcome) -> str:
     return _WORDS[outcome.source]
 
 
-def for_call(outcome: Outcome, shown: Shown, seconds: float) -> str:
+def for_call(outcome: Outcome, shown: HeadersShown, seconds: float) -> str:
     """The header lines of a single call's answer, each with its line break.
 
     Server-Timing (W3C) has durations in milliseconds; an attempt says when it began as well.
@@ -81,7 +81,7 @@ def hundredths(seconds: float) -> int:
 
 
 @lru_cache(maxsize=1024)
-def of_hit(local: bool, block: int, shown: Shown, time: int) -> bytes:
+def of_hit(local: bool, block: int, shown: HeadersShown, time: int) -> bytes:
     """The status line and header lines of an answer that the proxy had, as `for_call` writes them; time in hundredths
     of a millisecond."""
     outcome = Outcome(source=AnswerSource.LOCAL if local else AnswerSource.MEMORY, result=b"", block=block)
@@ -107,7 +107,7 @@ def _cache_line(source: AnswerSource, cached: tuple[int, int] | None) -> str:
     return f"{CACHE}: {_WORDS[source]}\r\n"
 
 
-def for_batch(outcomes: Sequence[Outcome], shown: Shown, seconds: float) -> str:
+def for_batch(outcomes: Sequence[Outcome], shown: HeadersShown, seconds: float) -> str:
     """The header lines of a batch's answer: how many came from each source, the nodes asked, the oldest head."""
     if shown == "none" or not outcomes:
         return ""

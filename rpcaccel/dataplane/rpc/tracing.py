@@ -23,7 +23,7 @@ from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure
-from rpcaccel.core.wire.traceparent import HEADER, TraceParent, read
+from rpcaccel.core.wire.traceparent import TRACEPARENT, TraceParent, read
 from rpcaccel.dataplane.rpc.access_log import shown
 from rpcaccel.dataplane.rpc.admission import Caller
 
@@ -57,7 +57,7 @@ class Tracing:
 
     def arrived(self, caller: Caller) -> Caller:
         """Begin the span of a request that its client traces, or that is sampled by chance. It gives no name."""
-        given = "" if caller.headers is None else caller.headers.get(HEADER, "")
+        given = "" if caller.headers is None else caller.headers.get(TRACEPARENT, "")
         parent = read(given) if given else None
         wanted = random.random() < self.settings.sample if parent is None else parent.sampled
         return replace(caller, trace=Traced(self._tracer, parent, caller.address)) if wanted else caller

@@ -30,7 +30,7 @@ LONGEST_SAID = 200
 _LIGHT = Bulkhead.LIGHT  # looked up once (core.plan.planner)
 
 
-Over = Callable[["Attempt", Answer | Failure, FailureKind | None], None]
+OnAttemptEnd = Callable[["Attempt", Answer | Failure, FailureKind | None], None]
 """Called with an attempt, its reply, and what is wrong with the reply (None: nothing)."""
 
 
@@ -47,7 +47,7 @@ class Attempt:
         pool: NodePool,
         asked: Asked,
         began: float,
-        over: Over,
+        over: OnAttemptEnd,
         origin: CallOrigin = PROXY,
     ) -> None:
         """Ask the node. `over` is called once, after the reply was booked, and not before `__init__` has returned."""
@@ -237,7 +237,7 @@ def _nobody(_attempt: Attempt, _reply: Answer | Failure, _kind: FailureKind | No
     """Stands for the `over` of an attempt that was given up or is over."""
 
 
-def _ending(span: TracedAttempt, over: Over) -> Over:
+def _ending(span: TracedAttempt, over: OnAttemptEnd) -> OnAttemptEnd:
     """An `over` that ends the span of a traced attempt first."""
 
     def told(attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from rpcaccel.core.dispatch.batching import MOST_BYTES, Gathering
+from rpcaccel.core.dispatch.batching import MAX_BATCH_BYTES, Gathering
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.attempt import Attempt
-from rpcaccel.dataplane.upstream.pool import Deadlines, Told, UnderWay
+from rpcaccel.dataplane.upstream.pool import Deadlines, OnReply, UnderWay
 
 SETTLED_AT_ONCE = 8
 """Replies of one batch that are settled within one turn of the loop: each takes some fifty microseconds."""
@@ -43,7 +43,7 @@ class Sender(Protocol):
         self,
         calls: Sequence[Attempt],
         timeout: float,
-        told: Told,
+        told: OnReply,
         span: str = "",
     ) -> UnderWay:
         """Send calls as one request (dataplane.upstream.node_client)."""
@@ -86,7 +86,7 @@ class Batcher:
         header for the trace that it belongs to, so an attempt with a span goes alone.
         """
         rule, timeout = attempt.plan.rule, attempt.asked.timeout
-        told: Told = Attempt.settle
+        told: OnReply = Attempt.settle
         if self.gathers and rule.bulkhead is _LIGHT and rule.kind == "read" and rule.repeat:
             now, state = self._clock(), self.state
             busy = state.called(now)
@@ -159,7 +159,7 @@ class Batcher:
         limit = self.state.together() if may else 1
         items: list[Attempt] = []
         size = 0
-        while self._waiting and len(items) < limit and size < MOST_BYTES:
+        while self._waiting and len(items) < limit and size < MAX_BATCH_BYTES:
             waiting = self._waiting[0]
             if items and waiting.pool is not items[0].pool:
                 break

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rpcaccel.core.cache.retention import NULL
-from rpcaccel.core.dispatch.broadcast import Ask, Broadcast
+from rpcaccel.core.dispatch.broadcast import AskNode, Broadcast
 from rpcaccel.core.dispatch.dispatch_policy import Settle
 from rpcaccel.core.dispatch.machine import Asked, failure_of
 from rpcaccel.core.dispatch.outcome import Forwarded
@@ -127,7 +127,7 @@ class _Telling:
     async def tell(self, first: Node, cell: NetworkCell) -> None:
         """Send the transaction to one node, again if the node is busy, and to another one if the node is gone."""
         machine, clock = self.machine, self._pool.clock
-        ask: Ask | None = Ask(first)
+        ask: AskNode | None = AskNode(first)
         number = 0
         try:
             while ask is not None:

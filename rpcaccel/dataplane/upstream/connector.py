@@ -20,7 +20,7 @@ from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
 from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, OneATurn
 
-AT_ONCE = 1 << 20
+BYTES_A_TURN = 1 << 20
 """Bytes of a node's answer that are put together and read within one turn of the loop; a longer one takes several."""
 READ_ON = 1 << 17
 """Bytes of a long answer after which its connection waits until it may read on. uvloop reads up to 256,000 bytes at
@@ -132,7 +132,7 @@ class ConnectionState(Enum):
     GIVEN_BACK = "given back"
 
 
-LEGAL: dict[ConnectionState, frozenset[str]] = {
+LEGAL_CONNECTION_EVENTS: dict[ConnectionState, frozenset[str]] = {
     ConnectionState.IDLE: frozenset({"ask", "give back", "close", "data", "lost"}),
     ConnectionState.ASKED: frozenset({"close", "data", "lost"}),
     ConnectionState.CLOSED: frozenset({"ask", "close", "data", "lost"}),
@@ -206,7 +206,7 @@ class NodeConnection(asyncio.Protocol):
             return False
         self.state = _ASKED
         self._asked = asked
-        self.reply, self.headed = HttpReplyReader(self._most, at_once=AT_ONCE), 0.0
+        self.reply, self.headed = HttpReplyReader(self._most, at_once=BYTES_A_TURN), 0.0
         self._transport.write(request)
         if self._early:
             asyncio.get_running_loop().call_soon(self._hear_early)
@@ -290,5 +290,5 @@ class NodeConnection(asyncio.Protocol):
             self._owner.broke(self, asked, reply, trouble)
 
     def _expect(self, event: str) -> None:
-        if event not in LEGAL[self.state]:
+        if event not in LEGAL_CONNECTION_EVENTS[self.state]:
             raise RuntimeError(f"{event} on a connection that is {self.state.value}")

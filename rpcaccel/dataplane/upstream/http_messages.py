@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 from yarl import URL
 
-from rpcaccel.core.nodes.parking import LONGEST
+from rpcaccel.core.nodes.parking import MAX_REST_SECONDS
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, kind_of_status
 from rpcaccel.core.stepwise import Steps
@@ -25,7 +25,7 @@ from rpcaccel.core.wire import json_text, traceparent
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.redaction import Revealing, login
 
-_TRACED = traceparent.HEADER.encode()
+_TRACED = traceparent.TRACEPARENT.encode()
 _OPERATORS = re.compile(rb"(?<=\n)%b: [^\r\n]*\r\n" % _TRACED)
 
 
@@ -297,19 +297,20 @@ def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a Retry-After header names, directly or by a date (RFC 9110 section 10.2.3), at most LONGEST.
+    """The seconds that a Retry-After header names, directly or by a date (RFC 9110 section 10.2.3), MAX_REST_SECONDS at
+    the most.
 
     None when the header names no time in the future: a time of 0 would make the proxy ask again at once.
     """
     told = headers.get("Retry-After", "").strip()
     if told.replace(".", "", 1).isdecimal():
-        return min(float(told), LONGEST) or None
+        return min(float(told), MAX_REST_SECONDS) or None
     try:
         until = parsedate_to_datetime(told)
         # Counted from the reply's own Date header if there is one: the node's clock and ours may differ.
         here = headers.get("Date")
         since = parsedate_to_datetime(here).timestamp() if here else time.time()
-        return min(max(0.0, until.timestamp() - since), LONGEST) or None
+        return min(max(0.0, until.timestamp() - since), MAX_REST_SECONDS) or None
     except (ValueError, TypeError, OverflowError):
         return None
 

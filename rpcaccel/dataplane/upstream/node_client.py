@@ -1,7 +1,7 @@
 """One node over HTTP: calls go out as bytes, answers come back as raw JSON, and what fails comes back as a Failure.
 
 Nothing is ever sent twice from here. A request needs no task: it is written on a connection that is held, and its reply
-comes by a callback. A connection is held for LINGER seconds after a reply before aiohttp's pool has it back; only to
+comes by a callback. A connection is held for IDLE_HOLD_SECONDS after a reply before aiohttp's pool has it back; only to
 open a connection, or to take one out of the pool, takes a task.
 """
 
@@ -44,10 +44,10 @@ from rpcaccel.dataplane.upstream.http_messages import (
     traced_head,
 )
 from rpcaccel.dataplane.upstream.node_failures import TROUBLE, NodeFailures
-from rpcaccel.dataplane.upstream.pool import Deadlines, Told
+from rpcaccel.dataplane.upstream.pool import Deadlines, OnReply
 from rpcaccel.dataplane.upstream.redaction import Secrecy
 
-LINGER = 0.5
+IDLE_HOLD_SECONDS = 0.5
 """Seconds for which an idle connection is held before the pool has it back."""
 _clock = time.perf_counter
 _DNS_SECONDS = 30
@@ -72,7 +72,7 @@ class Post(Struct, eq=False):
     text: bytes
     timeout: float
     """Seconds from the beginning of the request to its end."""
-    told: Told | None
+    told: OnReply | None
     """None once called, or when the request was given up."""
     started: float
     connected: float = 0.0
@@ -135,7 +135,7 @@ class HttpNodeClient:
         self._connector = CountingConnector(
             self.cell,
             limit=settings.max_connections,
-            keepalive_timeout=settings.keepalive - 2 * min(LINGER, settings.keepalive / 4),
+            keepalive_timeout=settings.keepalive - 2 * min(IDLE_HOLD_SECONDS, settings.keepalive / 4),
             ttl_dns_cache=_DNS_SECONDS,
             resolver=resolver,
             timeout_ceil_threshold=_EXACT,
@@ -150,7 +150,9 @@ class HttpNodeClient:
         self._idle: list[NodeConnection] = []
         """Connections that are held, the longest idle first."""
         self._turns = OneATurn()
-        self._linger = min(LINGER, settings.keepalive / 4)  # looked at as often: held twice as long at the most
+        self._linger = min(
+            IDLE_HOLD_SECONDS, settings.keepalive / 4
+        )  # looked at as often: held twice as long at the most
         self._giving_back: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
@@ -161,7 +163,7 @@ class HttpNodeClient:
         """The number of requests that wait for a connection."""
         return len(self._waiting)
 
-    def post(self, calls: Sequence[NodeCall], timeout: float, told: Told, span: str = "") -> Post:
+    def post(self, calls: Sequence[NodeCall], timeout: float, told: OnReply, span: str = "") -> Post:
         """Send calls, at least one, as one HTTP request, and only once; `told` is called within `timeout` seconds.
 
         Args:
@@ -333,7 +335,7 @@ class HttpNodeClient:
         reading.add_done_callback(self._readers.discard)
 
     async def _read_in_turns(
-        self, whole: HttpReply, reply: HttpReplyReader, post: Post, told: Told, calls: Sequence[NodeCall]
+        self, whole: HttpReply, reply: HttpReplyReader, post: Post, told: OnReply, calls: Sequence[NodeCall]
     ) -> None:
         """Read a reply that is long or nests deeply. No timer limits this: all of the reply is there."""
         try:

@@ -27,15 +27,15 @@ from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.node_failures import TROUBLE, RedirectedError, not_upgraded
 from rpcaccel.dataplane.upstream.redaction import Revealing, Secrecy, login
 
-LARGEST = 16 << 20
+MAX_MESSAGE_BYTES = 16 << 20
 """Bytes of one message of a node; a longer one ends the connection."""
-PATIENCE = 5.0
+ANSWER_SECONDS = 5.0
 """Seconds that a node may take to answer a subscribe or any other call."""
 _QUIET = 20.0
 """Seconds without a frame after which the node is sent a ping; half as long may pass until its pong."""
 _CLOSING = 1.0
 """Seconds that a node may take to answer our close frame."""
-MOST, MOST_BYTES = 20_000, 2 * LARGEST
+MOST, MOST_BYTES = 20_000, 2 * MAX_MESSAGE_BYTES
 """Messages and bytes (characters of a text) that a node may send within a second; beyond that the connection is ended.
 The pending transactions of a busy chain that were held back for a moment come by the thousand."""
 TURN, TURN_BYTES = 64, 1 << 20
@@ -44,7 +44,7 @@ _LAST_PORT = 65535
 _SHOWN = 120
 """Characters of a node's error message that are shown."""
 
-Heard = Callable[[bytes], None]
+OnNotification = Callable[[bytes], None]
 """Called with the `result` of a notification: raw JSON text."""
 
 
@@ -126,10 +126,10 @@ class NodeSocket:
         self._session: aiohttp.ClientSession | None = None
         self._socket: ClientWebSocketResponse | None = None
         self._reading: asyncio.Task[str] | None = None
-        self._asked: dict[int, tuple[asyncio.Future[_Frame], Heard | None]] = {}
+        self._asked: dict[int, tuple[asyncio.Future[_Frame], OnNotification | None]] = {}
         """The calls under way by id; those that subscribe with what is called for each notification."""
         self._next_id = 1
-        self._heard: dict[str, Heard] = {}
+        self._heard: dict[str, OnNotification] = {}
         self._flooded = False
         """Was the connection ended because the node sent too much?"""
 
@@ -150,7 +150,7 @@ class NodeSocket:
                 self._socket = await session.ws_connect(
                     self._url,
                     heartbeat=_QUIET,
-                    max_msg_size=LARGEST,
+                    max_msg_size=MAX_MESSAGE_BYTES,
                     timeout=limits,
                     autoclose=False,
                     autoping=False,
@@ -160,7 +160,7 @@ class NodeSocket:
         self._reading = asyncio.create_task(self._read(self._socket), name=f"socket of {self._node.id}")
         return ""
 
-    async def send(self, method: str, params: bytes, *, timeout: float = PATIENCE) -> Answer | Failure:
+    async def send(self, method: str, params: bytes, *, timeout: float = ANSWER_SECONDS) -> Answer | Failure:
         """Send one call and wait for its answer, at most `timeout` seconds; `params` is raw JSON."""
         frame = await self._ask(method, params, timeout)
         if isinstance(frame, str):
@@ -169,9 +169,9 @@ class NodeSocket:
             return Answer(error=self._secrecy.error(bytes(frame.error)))
         return Answer(result=bytes(frame.result) or b"null")
 
-    async def follow(self, namespace: str, kind: str, heard: Heard) -> str:
+    async def follow(self, namespace: str, kind: str, heard: OnNotification) -> str:
         """Subscribe; returns why that failed, in words that follow "its WebSocket", or an empty text."""
-        frame = await self._ask(f"{namespace}_subscribe", b'["%b"]' % kind.encode(), PATIENCE, heard)
+        frame = await self._ask(f"{namespace}_subscribe", b'["%b"]' % kind.encode(), ANSWER_SECONDS, heard)
         if isinstance(frame, str):
             return frame
         if not _subscription(frame):
@@ -198,7 +198,9 @@ class NodeSocket:
         if self._session is not None:
             await self._session.close()
 
-    async def _ask(self, method: str, params: bytes, timeout: float, heard: Heard | None = None) -> _Frame | str:
+    async def _ask(
+        self, method: str, params: bytes, timeout: float, heard: OnNotification | None = None
+    ) -> _Frame | str:
         """Send a call; returns the answer, or why there is none."""
         socket, reading = self._socket, self._reading
         if socket is None or reading is None or reading.done():
@@ -258,7 +260,7 @@ class NodeSocket:
         if heard is not None and (name := _subscription(frame)):  # at once: its notification may be the next frame
             self._heard[name] = heard
 
-    def _tell(self, heard: Heard | None, result: bytes) -> None:
+    def _tell(self, heard: OnNotification | None, result: bytes) -> None:
         """Pass a notification on; one of an unknown subscription, or of one that was ended, is dropped."""
         try:
             if heard is not None:

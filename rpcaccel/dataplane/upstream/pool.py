@@ -26,7 +26,7 @@ from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
-from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.event_loop import TURN_SECONDS
 
 _LOOK_AGAIN = 0.05
 """Seconds after which a waiting call looks for room by itself: a quota for each second makes room with time."""
@@ -95,7 +95,7 @@ class WaitQueue:
 
     def _next(self) -> None:
         freed, self._freed = self._freed, 0
-        turn_ends = time.monotonic() + TURN
+        turn_ends = time.monotonic() + TURN_SECONDS
         for looked, call in enumerate([*islice(self.waiting, freed)], 1):
             self._told(call)
             if looked < freed and time.monotonic() >= turn_ends:
@@ -168,7 +168,7 @@ Classify = Callable[[int, str, int], FailureKind]
 """The kind of a node's error, from its code, its message and the HTTP status."""
 
 
-Unclassed = Callable[[str, str, int, str, int], None]
+OnUnclassed = Callable[[str, str, int, str, int], None]
 """Node, method, code, message and HTTP status of an error."""
 
 
@@ -189,7 +189,7 @@ class Hedged(Protocol):
         ...
 
 
-Told = Callable[[Sequence[Any], Sequence[Answer | Failure]], None]
+OnReply = Callable[[Sequence[Any], Sequence[Answer | Failure]], None]
 """Called once with the calls of a request and their replies, not before the request was begun. Must not raise."""
 
 
@@ -235,7 +235,7 @@ class NodePool:
     rng: Random
     settings: DispatchSettings = field(default_factory=DispatchSettings)
     budget: Budget = field(default_factory=Budget)
-    unclassed: Unclassed | None = None
+    unclassed: OnUnclassed | None = None
     """Called with every error that no rule knows."""
     broadcast: BroadcastSettings = field(default_factory=BroadcastSettings)
     rooms: tuple[WaitQueue, ...] = field(default_factory=lambda: tuple(WaitQueue() for _ in Bulkhead))

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 import pytest_asyncio
 
-from rpcaccel.core.memo import LEAST
+from rpcaccel.core.memo import MIN_BYTES
 from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
 from tests.support import waiting
 from tests.support.fixtures import shared
@@ -51,7 +51,7 @@ async def test_memory_alone_serves_hits_and_stays_within_its_bytes(fleet: Fleet)
     await proxy.load(about(range(51, 1001)))
     told = await proxy.metrics()
     limit = told.sum("rpcaccel_tier_limit_bytes", tier="memory")
-    assert limit == 90_000 + LEAST  # so small a cache has a tenth less, and what remembering calls takes at least
+    assert limit == 90_000 + MIN_BYTES  # so small a cache has a tenth less, and what remembering calls takes at least
     assert 50_000 < told.sum("rpcaccel_tier_bytes", tier="memory") <= limit
     assert told.sum("rpcaccel_tier_removed_total", **evicted) > before + 100
     assert not any(sample.labels.get("tier") == "redis" for sample in told.samples)

@@ -15,7 +15,7 @@ from typing import Literal
 
 import pytest
 
-from rpcaccel.dataplane.output import QUEUE_BYTES
+from rpcaccel.dataplane.output import MAX_QUEUE_BYTES
 from tests.support.services import LOOPBACK, ROOT, free_port, wait_until
 
 Output = Literal["full", "closed", "gone", "unread"]
@@ -111,7 +111,7 @@ logs.configure(LogSettings())
 import structlog
 log = structlog.get_logger()
 for number in range({writes}):
-    log.warning("x" * {QUEUE_BYTES // 20})
+    log.warning("x" * {MAX_QUEUE_BYTES // 20})
 sys.stdout.write("written")
 sys.stdout.flush()
 sys.stdin.read(1)

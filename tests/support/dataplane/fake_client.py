@@ -17,7 +17,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt
 from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin
 from rpcaccel.dataplane.upstream.http_messages import NodeCall
-from rpcaccel.dataplane.upstream.pool import NodeClient, NodePool, Told
+from rpcaccel.dataplane.upstream.pool import NodeClient, NodePool, OnReply
 
 Reply = Answer | Failure
 
@@ -25,9 +25,9 @@ Reply = Answer | Failure
 class Carried:
     """A request that a task carries: it begins at once, and tells later what came of it."""
 
-    def __init__(self, calls: Sequence[NodeCall], work: Coroutine[Any, Any, list[Reply]], told: Told) -> None:
+    def __init__(self, calls: Sequence[NodeCall], work: Coroutine[Any, Any, list[Reply]], told: OnReply) -> None:
         self.calls = calls
-        self._told: Told | None = told
+        self._told: OnReply | None = told
         self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(self._tell)
 
@@ -66,7 +66,7 @@ class FakeClient:
         if attempt.request is not None:
             attempt.request.cancel()
 
-    def post(self, calls: Sequence[NodeCall], timeout: float, told: Told, span: str = "") -> Carried:
+    def post(self, calls: Sequence[NodeCall], timeout: float, told: OnReply, span: str = "") -> Carried:
         self.span = span
         return Carried(calls, self._send(calls, timeout), told)
 

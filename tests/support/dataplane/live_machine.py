@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rpcaccel.core.live.branch import RESTARTED, ROOTS, TRIES
+from rpcaccel.core.live.branch import BLOCK_TRIES, RESTARTED, ROOTS
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live import log_track, resumption
 from rpcaccel.dataplane.live.follower import FALLEN
 from rpcaccel.dataplane.live.held_logs import HeldLogs
-from rpcaccel.dataplane.live.log_track import LATE
-from rpcaccel.dataplane.live.resumption import FAILED, ROOM
+from rpcaccel.dataplane.live.log_track import LOGS_LATE
+from rpcaccel.dataplane.live.resumption import FAILED, MAX_UNREAD_BYTES
 from tests.support.dataplane.live_observer import Judge
 from tests.support.dataplane.live_tree import ADDRESSES, TOPICS
 from tests.support.dataplane.live_world import LiveClient, LiveWorld
@@ -71,15 +71,15 @@ class Streams(RuleBasedStateMachine):
         turned = world.last.fork_epoch > 0
         numbers = [tree.blocks[head].number for head in world.served]
         fell = self.kind == "harmony" and max(numbers) - min(numbers) > ROOTS and seconds >= FALLEN
-        failed = seconds >= resumption.PATIENCE or (vain >= resumption.TRIES and seconds >= 3.0)
+        failed = seconds >= resumption.WAIT_SECONDS or (vain >= resumption.FETCH_TRIES and seconds >= 3.0)
         causes = {
-            LATE: seconds >= log_track.PATIENCE,
+            LOGS_LATE: seconds >= log_track.LOGS_SECONDS,
             FAILED: left or failed,
-            RESTARTED: fell or self.lied or (turned and vain >= TRIES),
+            RESTARTED: fell or self.lied or (turned and vain >= BLOCK_TRIES),
         }
         if code == CloseCode.TRY_LATER:
-            assert client.sink.unread > ROOM
-            assert seconds >= resumption.PATIENCE
+            assert client.sink.unread > MAX_UNREAD_BYTES
+            assert seconds >= resumption.WAIT_SECONDS
         else:
             assert code == CloseCode.RESTART
             assert causes[words], f"closed after {seconds} s and {vain} calls in vain: {words}"
@@ -225,7 +225,7 @@ class Streams(RuleBasedStateMachine):
     @rule(which=WHICH)
     def a_client_reads_no_more_or_reads_again(self, which: int) -> None:
         sink = self.world.clients[which % len(self.world.clients)].sink
-        sink.unread = 0 if sink.unread else ROOM + 1
+        sink.unread = 0 if sink.unread else MAX_UNREAD_BYTES + 1
 
     @precondition(lambda self: self.world.clients)
     @rule(which=WHICH, more=st.integers(1, 9))

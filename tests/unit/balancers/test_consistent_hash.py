@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.balancers.consistent_hash import LOAD_FACTOR, POINTS, ROOM, Choice
+from rpcaccel.balancers.consistent_hash import LOAD_FACTOR, MIN_IN_FLIGHT, POINTS, Choice
 from rpcaccel.core.nodes.node import Node
 
 KEYS = [b"key-%d" % number for number in range(400)]
@@ -82,14 +82,14 @@ def test_one_hot_key_cannot_drown_a_node(weights: dict[str, int], calls: int) ->
         choice.pick(nodes, route_key=b"hot", now=0.0, rng=Random(0)).in_flight += 1
     for node in nodes:
         share = LOAD_FACTOR * calls * node.weight / sum(weights.values())
-        assert node.in_flight <= max(ceil(share), ROOM)
+        assert node.in_flight <= max(ceil(share), MIN_IN_FLIGHT)
 
 
 def test_a_few_calls_in_flight_do_not_scatter_a_key() -> None:
     choice, nodes = ring({"a": 1, "b": 1, "c": 1})
-    for _ in range(ROOM):
+    for _ in range(MIN_IN_FLIGHT):
         choice.pick(nodes, route_key=b"k", now=0.0, rng=Random(0)).in_flight += 1
-    assert sorted(node.in_flight for node in nodes) == [0, 0, ROOM]
+    assert sorted(node.in_flight for node in nodes) == [0, 0, MIN_IN_FLIGHT]
 
 
 def test_the_same_nodes_in_another_order_give_the_same_owners() -> None:

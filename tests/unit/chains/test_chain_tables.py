@@ -7,7 +7,7 @@ import pytest
 from rpcaccel import chains
 from rpcaccel.chains import ChainError
 from rpcaccel.core.agreement.equality import comparable
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Spelling
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Spelling
 from rpcaccel.core.replies.error_rules import classify
 from rpcaccel.core.replies.failure import FailureKind
 
@@ -70,7 +70,7 @@ def test_a_group_holds_for_every_name_in_every_namespace() -> None:
     assert (rule.cache, rule.why) == (CacheClass.BY_NUMBER, "a test")
     assert rule.block is not None
     assert rule.block.spelling is Spelling.HEX_OR_TAG
-    assert rules.get("c_one") is UNKNOWN
+    assert rules.get("c_one") is UNKNOWN_RULE
 
 
 def test_methods_denied_by_a_pattern_need_no_rule_and_another_chain_can_take_them_over() -> None:

@@ -10,7 +10,7 @@ import tomlkit
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpcaccel.config.toml_file import Path, lines_of
+from rpcaccel.config.toml_file import ValuePath, lines_of
 
 TEXT = '''# a comment with [brackets] = and "quotes"
 listen = "127.0.0.1:8888"  # another
@@ -37,7 +37,7 @@ methods = [ "a",
 [networks.harmony-s0.routes.more]
 a.b.c = 1
 '''
-NETWORK: Path = ("networks", "harmony-s0")
+NETWORK: ValuePath = ("networks", "harmony-s0")
 
 
 def test_each_key_table_and_member_has_the_line_where_it_stands() -> None:
@@ -93,7 +93,7 @@ def test_every_value_that_is_read_has_a_line(text: str) -> None:
     assert paths_of(tomllib.loads(text)) <= set(lines_of(text))
 
 
-def paths_of(value: Any, path: Path = ()) -> set[Path]:
+def paths_of(value: Any, path: ValuePath = ()) -> set[ValuePath]:
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return set().union(*({(*path, key), *paths_of(inner, (*path, key))} for key, inner in members))
 
@@ -115,7 +115,7 @@ def test_every_value_of_a_document_that_was_written_down_has_a_line_of_it(docume
     assert set(lines.values()) <= set(range(1, text.count("\n") + 2))
 
 
-def at(value: Any, path: Path) -> Any:
+def at(value: Any, path: ValuePath) -> Any:
     for part in path:
         value = value[part]
     return value

@@ -10,7 +10,7 @@ from rpcaccel.core import client_limits
 def test_a_key_is_safe_in_a_path_and_a_header() -> None:
     key = client_limits.make(bytes(range(224, 256)))
     assert re.fullmatch(r"rpcaccel_[A-Za-z0-9_-]{43}", key)
-    assert len(key) <= client_limits.LONGEST
+    assert len(key) <= client_limits.MAX_KEY_CHARACTERS
 
 
 def test_the_hash_is_sha256_of_the_text() -> None:

@@ -7,7 +7,7 @@ import pytest
 from rpcaccel.core.explanation import keeping
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule
 
 VIEW = ChainSnapshot(head=100, final=100, eth_chain_id=1)
 
@@ -45,7 +45,7 @@ def test_an_answer_of_the_head_goes_with_the_head() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"rule": UNKNOWN, "cache": CacheClass.NEVER}, "no rule names this method"),
+        ({"rule": UNKNOWN_RULE, "cache": CacheClass.NEVER}, "no rule names this method"),
         ({"rule": Rule(method="m", cache=CacheClass.NEVER, kind="send")}, "the method is a send"),
         ({"cache": CacheClass.NODE}, "differs by node"),
         ({"cache": CacheClass.NEVER, "note": "params are named"}, "not kept: params are named"),

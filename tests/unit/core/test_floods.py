@@ -15,7 +15,7 @@ from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.eligibility import eligible
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 
@@ -127,7 +127,7 @@ def wrong_call(number: int, *, known: bool) -> Plan:
     if known:
         return read()
     return Plan(
-        network="n", method=f"invented_{number}", rule=UNKNOWN, params=b"[]", asked=b"[]", cache=CacheClass.NEVER
+        network="n", method=f"invented_{number}", rule=UNKNOWN_RULE, params=b"[]", asked=b"[]", cache=CacheClass.NEVER
     )
 
 

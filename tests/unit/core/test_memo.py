@@ -8,17 +8,17 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpcaccel.core.memo import ITEM_BYTES, LEAST, Lapsing, Memos, part_of
+from rpcaccel.core.memo import ITEM_BYTES, MIN_BYTES, Lapsing, Memos, part_of
 
 MOST = 2_000
-HALF = LEAST // 2 - ITEM_BYTES
+HALF = MIN_BYTES // 2 - ITEM_BYTES
 
 
 def test_what_was_remembered_first_goes_first_whichever_memo_it_is_in() -> None:
-    memos, one, other = Memos(LEAST), dict[str, int](), dict[str, int]()
+    memos, one, other = Memos(MIN_BYTES), dict[str, int](), dict[str, int]()
     memos.put(one, "a", 1, HALF)
     memos.put(other, "b", 2, HALF)
-    assert (one, other, memos.size) == ({"a": 1}, {"b": 2}, LEAST)
+    assert (one, other, memos.size) == ({"a": 1}, {"b": 2}, MIN_BYTES)
     memos.put(other, "c", 3, 10)
     assert (one, other) == ({}, {"b": 2, "c": 3})
 
@@ -31,18 +31,18 @@ def test_a_new_value_under_a_known_key_weighs_nothing_more() -> None:
 
 
 def test_what_is_larger_than_everything_is_not_remembered_and_displaces_nothing() -> None:
-    memos, memo = Memos(LEAST), dict[str, int]()
+    memos, memo = Memos(MIN_BYTES), dict[str, int]()
     memos.put(memo, "a", 1, 100)
-    memos.put(memo, "b", 2, LEAST)
+    memos.put(memo, "b", 2, MIN_BYTES)
     assert memo == {"a": 1}
 
 
 def test_a_new_bound_holds_at_once_and_is_never_less_than_is_needed() -> None:
-    memos, memo = Memos(2 * LEAST), dict[int, int]()
+    memos, memo = Memos(2 * MIN_BYTES), dict[int, int]()
     for number in range(4):
         memos.put(memo, number, number, HALF)
     memos.resize(0)
-    assert (list(memo), memos.limit) == ([2, 3], LEAST)
+    assert (list(memo), memos.limit) == ([2, 3], MIN_BYTES)
     assert "2 things" in repr(memos)
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from rpcaccel.core.stepwise import Steps
-from rpcaccel.dataplane.event_loop import LOOK_EVERY, REMEMBERED, TURN, LongestTurn, OneATurn, in_turns
+from rpcaccel.dataplane.event_loop import (
+    LONGEST_TURN_SECONDS,
+    LOOK_SECONDS,
+    TURN_SECONDS,
+    LongestTurn,
+    OneATurn,
+    in_turns,
+)
 from tests.support.instant_time import instantly
 
 
@@ -25,7 +32,7 @@ class Clock:
 def counting(steps: int, clock: Clock) -> Steps[str]:
     """Steps that take a quarter of a turn each."""
     for _ in range(steps):
-        clock.pass_while_busy(TURN / 4)
+        clock.pass_while_busy(TURN_SECONDS / 4)
         yield
     return "whole"
 
@@ -59,7 +66,7 @@ async def test_the_longest_turn_is_what_a_call_would_have_waited() -> None:
     assert longest.seconds < 1e-6
     for seconds in (0.02, 0.137, 0.005):
         clock.pass_while_busy(seconds)
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(LOOK_SECONDS)
         await asyncio.sleep(1)
     assert 0.136 < longest.seconds < 0.138
     longest.stop()
@@ -72,7 +79,7 @@ async def test_a_turn_is_forgotten_after_a_minute() -> None:
     longest.start()
     await asyncio.sleep(2)
     clock.pass_while_busy(0.137)
-    await asyncio.sleep(REMEMBERED - 1)
+    await asyncio.sleep(LONGEST_TURN_SECONDS - 1)
     assert longest.seconds > 0.1
     await asyncio.sleep(2)
     assert longest.seconds < 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
-from rpcaccel.core.nodes.parking import LONGEST
+from rpcaccel.core.nodes.parking import MAX_REST_SECONDS
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.manual_clock import ManualClock
@@ -33,7 +33,9 @@ async def test_a_day_named_for_one_method_takes_neither_the_node_nor_the_day() -
     async with harmony_nodes(1) as nodes, proxying(nodes, clock=clock.now) as proxy:
         nodes[0].knobs.turn(DAY | {"fault_methods": {"hmyv2_getBalance"}})
         limited = [await proxy.call("hmyv2_getBalance", ONE) for _ in range(3)]
-        assert [(reply.status, reply.headers["Retry-After"]) for reply in limited] == [(429, f"{LONGEST:.0f}")] * 3
+        assert [(reply.status, reply.headers["Retry-After"]) for reply in limited] == [
+            (429, f"{MAX_REST_SECONDS:.0f}")
+        ] * 3
         assert (await proxy.call("hmyv2_getBlockByNumber", 1, {})).result["number"] == 1
         (report,) = proxy.worker.report().nodes
         assert (report.parked, report.refusal) == (0.0, "")
@@ -44,7 +46,7 @@ async def test_a_day_named_for_one_method_takes_neither_the_node_nor_the_day() -
             "node node-0 limits the rate of hmyv2_getBalance: it gets none for 300.0 s"
         ]
         mend(nodes[0])
-        clock.advance(LONGEST)
+        clock.advance(MAX_REST_SECONDS)
         assert await balance(proxy) == 200
         assert proxy.worker.report().nodes[0].rests == ""
 
@@ -62,13 +64,13 @@ async def test_a_node_that_refuses_everything_is_left_alone_until_a_probe_is_ans
         nodes[0].knobs.turn(DAY)
         for method in METHODS:
             assert (await proxy.call(method, ONE, "ALL")).status == 429
-        assert proxy.worker.report().nodes[0].parked == LONGEST
+        assert proxy.worker.report().nodes[0].parked == MAX_REST_SECONDS
         mend(nodes[0])
         assert (await proxy.call("hmyv2_getBlockByNumber", 1, {})).status == 429
         probed(1.0)
         assert (await proxy.call("hmyv2_getBlockByNumber", 1, {})).status == 429, "nothing was learnt since"
         probed(2.0)
-        assert proxy.worker.report().nodes[0].parked == LONGEST, "this look may be older than the refusals"
+        assert proxy.worker.report().nodes[0].parked == MAX_REST_SECONDS, "this look may be older than the refusals"
         probed(3.0)
         assert proxy.worker.report().nodes[0].parked == 0.0
         assert (await proxy.call("hmyv2_getBlockByNumber", 1, {})).result["number"] == 1

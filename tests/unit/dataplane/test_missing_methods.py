@@ -19,7 +19,7 @@ from rpcaccel.core.dispatch.machine import Asked, Dispatch, NextStep
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import LACKS_FOR, Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.dataplane.upstream.chooser import Chooser
@@ -45,7 +45,7 @@ class Fleet:
         self._under_way: list[tuple[Dispatch, Plan, Asked]] = []
 
     def begin(self, method: str = "m", *, known: bool = False) -> None:
-        rule = Rule(method=method, cache=CacheClass.NEVER) if known else UNKNOWN
+        rule = Rule(method=method, cache=CacheClass.NEVER) if known else UNKNOWN_RULE
         plan = Plan(
             network="n", method=method, rule=rule, params=b"[]", asked=b"[]", cache=rule.cache, block=None, hedge=False
         )

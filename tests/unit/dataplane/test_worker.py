@@ -10,7 +10,7 @@ import pytest
 
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
-from rpcaccel.core.memo import LEAST
+from rpcaccel.core.memo import MIN_BYTES
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.dataplane.worker import Worker
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -159,7 +159,7 @@ async def test_answers_and_what_is_remembered_of_calls_have_one_bound_whatever_p
                     if "hmy" not in path:
                         await worker._calls.answer(call % number, front.routes[path])
             (tier,) = (tier for tier in worker.report().tally.tiers if tier.name == "memory")
-            assert tier.limit == (size or LEAST)
+            assert tier.limit == (size or MIN_BYTES)
             assert tier.bytes <= tier.limit
             texts = [text for route in front.routes.values() for text in route.known._known]
             assert sum(len(before) + len(behind) for before, behind in texts) <= worker.state.memos.limit

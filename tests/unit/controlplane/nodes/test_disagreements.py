@@ -9,7 +9,7 @@ import pytest
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.nodes.disagreements import READ_EVERY, Disagreements
-from rpcaccel.core.agreement.cases import LATELY, Case, CaseAnswer
+from rpcaccel.core.agreement.cases import JUDGED_SECONDS, Case, CaseAnswer
 from tests.support.manual_clock import ManualClock
 
 
@@ -109,7 +109,7 @@ async def test_a_node_is_judged_by_the_last_hour(office: Office) -> None:
     await office.hear(of=100_000)
     await office.hear()
     assert not list(office.kept.suspects())
-    for _ in range(2 * int(LATELY / READ_EVERY)):
+    for _ in range(2 * int(JUDGED_SECONDS / READ_EVERY)):
         office.wall.advance(READ_EVERY)
         assert not list(office.kept.suspects())
     await office.hear()

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
-from rpcaccel.core.replies.unknown_errors import Unclassed, together
+from rpcaccel.core.replies.unknown_errors import UnclassedLog, together
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
 
@@ -49,7 +49,7 @@ def test_a_rule_that_is_none_is_named(rules: tuple[dict[str, Any], ...], said: s
 
 
 def test_everything_about_an_error_is_collected() -> None:
-    found = Unclassed()
+    found = UnclassedLog()
     found.note("s0", "a", "m", 1, "text", 200, at=5.0)
     (error,) = found.all()
     assert asdict(error) == {

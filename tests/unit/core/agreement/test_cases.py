@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.agreement.cases import LONGEST, MOST_BYTES, Case, CaseAnswer, CaseLog, is_suspect
+from rpcaccel.core.agreement.cases import MAX_CASE_CHARACTERS, MAX_CASES_BYTES, Case, CaseAnswer, CaseLog, is_suspect
 
 
 def case(
@@ -30,10 +30,10 @@ def test_of_each_network_the_newest_cases_are_kept(networks: list[str], keep: in
 
 
 def test_the_texts_of_all_cases_are_bounded() -> None:
-    log, text = CaseLog(), "x" * LONGEST
-    for at in range(MOST_BYTES // (3 * LONGEST) + 100):
+    log, text = CaseLog(), "x" * MAX_CASE_CHARACTERS
+    for at in range(MAX_CASES_BYTES // (3 * MAX_CASE_CHARACTERS) + 100):
         log.add(case(at=at, text=text), 10_000)
-    assert sum(one.size for one in log) <= MOST_BYTES
+    assert sum(one.size for one in log) <= MAX_CASES_BYTES
     assert next(iter(log)).at == at
 
 

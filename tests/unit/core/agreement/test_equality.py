@@ -9,15 +9,15 @@ import pytest
 
 from rpcaccel import chains
 from rpcaccel.core.agreement.equality import (
-    LONGEST,
     LONGEST_PATH,
     LONGEST_SHOWN,
+    MAX_COMPARED_BYTES,
     MOST_VALUES,
     NOT_COMPARED,
+    ComparisonMode,
     Differences,
     Incomparable,
     MemberDifference,
-    Way,
     comparable,
     difference,
 )
@@ -26,7 +26,7 @@ from tests.support import nesting
 STRICT = Differences()
 
 
-def may(way: Way, *names: str, values: tuple[str, ...] = ()) -> Differences:
+def may(way: ComparisonMode, *names: str, values: tuple[str, ...] = ()) -> Differences:
     """A table of one entry, for every method."""
     return Differences(members=(MemberDifference(why="a test", methods=("*",), names=names, way=way, values=values),))
 
@@ -120,7 +120,7 @@ def test_the_kelvin_sign_is_no_letter_of_a_hex_text() -> None:
         ("rounded", ["ratio"], {"ratio": [1]}, {"ratio": [0.9999999999]}),
     ],
 )
-def test_what_the_table_allows_is_no_difference(way: Way, names: list[str], one: Any, other: Any) -> None:
+def test_what_the_table_allows_is_no_difference(way: ComparisonMode, names: list[str], one: Any, other: Any) -> None:
     assert told(one, other)
     assert told(one, other, may(way, *names)) == ""
 
@@ -147,7 +147,9 @@ def test_what_the_table_allows_is_no_difference(way: Way, names: list[str], one:
         ("rounded", ["ratio"], {"ratio": [0.5]}, {"ratio": [0.5, 0.5]}),
     ],
 )
-def test_what_the_table_does_not_allow_is_a_difference(way: Way, names: list[str], one: Any, other: Any) -> None:
+def test_what_the_table_does_not_allow_is_a_difference(
+    way: ComparisonMode, names: list[str], one: Any, other: Any
+) -> None:
     assert told(one, other, may(way, *names))
 
 
@@ -228,9 +230,9 @@ def test_huge_numbers_neither_raise_nor_take_long(number: bytes) -> None:
 
 
 def test_long_answers_are_compared_to_the_byte_only() -> None:
-    long = b'["' + b"a" * LONGEST + b'"]'
+    long = b'["' + b"a" * MAX_COMPARED_BYTES + b'"]'
     assert told(long, bytes(long)) == ""
-    assert told(long, long + b" ") == f"{NOT_COMPARED}longer than {LONGEST} bytes"
+    assert told(long, long + b" ") == f"{NOT_COMPARED}longer than {MAX_COMPARED_BYTES} bytes"
     assert told(long, b"[]") == f"result: {len(long)} bytes against 2 bytes"
 
 

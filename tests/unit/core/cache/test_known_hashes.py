@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.cache.known_hashes import MOST, KnownHashes
+from rpcaccel.core.cache.known_hashes import MAX_HASHES, KnownHashes
 
 ONE, TWO = b"0x" + b"Ab" * 32, b"0x" + b"2" * 64
 
@@ -21,9 +21,9 @@ def test_what_a_result_names_is_known_by_any_spelling() -> None:
 
 def test_as_many_hashes_as_there_is_room_for_are_kept() -> None:
     known = KnownHashes()
-    for number in range(MOST + 10):
+    for number in range(MAX_HASHES + 10):
         known.note(b'[{"transactionHash":"0x%064x"}]' % number)
-    assert repr(known) == f"<{MOST} known hashes>"
+    assert repr(known) == f"<{MAX_HASHES} known hashes>"
     assert not known.named_in(b'["0x%064x"]' % 9)
     assert known.named_in(b'["0x%064x"]' % 10)
 

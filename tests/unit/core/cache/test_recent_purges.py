@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.core.cache.recent_purges import MOST, REMEMBERED, RecentPurges
+from rpcaccel.core.cache.recent_purges import MAX_PURGES, PURGE_SECONDS, RecentPurges
 
 KEY = b"n@1:m:n:[1]"
 
@@ -20,12 +20,12 @@ def test_what_was_stored_before_a_purge_of_it_is_covered_and_what_came_later_is_
 def test_a_purge_is_forgotten_after_a_while() -> None:
     purges = RecentPurges()
     purges.add(Selection(), 10.0)
-    assert purges.cover(KEY, 5.0, 10.0 + REMEMBERED)
-    assert not purges.cover(KEY, 5.0, 10.1 + REMEMBERED)
+    assert purges.cover(KEY, 5.0, 10.0 + PURGE_SECONDS)
+    assert not purges.cover(KEY, 5.0, 10.1 + PURGE_SECONDS)
 
 
 def test_very_many_purges_are_one_of_everything() -> None:
     purges = RecentPurges()
-    for number in range(MOST + 1):
+    for number in range(MAX_PURGES + 1):
         purges.add(Selection(network=f"other{number}"), 10.0)
     assert purges.cover(KEY, 5.0, 11.0)

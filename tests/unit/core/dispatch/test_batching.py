@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.dispatch.batching import FEWEST_SLOTS, MOST_ITEMS, PATIENCE, Gathering
+from rpcaccel.core.dispatch.batching import FEWEST_SLOTS, MOST_ITEMS, SLOT_SECONDS, Gathering
 
 
 def test_a_distant_node_is_asked_in_parallel_and_a_near_one_is_gathered_for() -> None:
@@ -106,11 +106,11 @@ def test_the_length_stays_within_its_bounds_whatever_is_learnt(events: list[tupl
 
 def test_a_slot_is_kept_for_some_times_what_a_call_takes_and_not_for_ever() -> None:
     gathering = Gathering()
-    assert gathering.patience() == PATIENCE
+    assert gathering.patience() == SLOT_SECONDS
     gathering.single_took(0.001)
-    assert gathering.patience() == PATIENCE
+    assert gathering.patience() == SLOT_SECONDS
     gathering.single_took(2.0)
-    assert PATIENCE < gathering.patience() < 4.0
+    assert SLOT_SECONDS < gathering.patience() < 4.0
 
 
 def test_batches_stay_within_what_the_node_was_found_to_answer() -> None:

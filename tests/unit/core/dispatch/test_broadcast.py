@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.core.dispatch.broadcast import Ask, Broadcast, BroadcastSettings
+from rpcaccel.core.dispatch.broadcast import AskNode, Broadcast, BroadcastSettings
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.replies.answer import Answer
@@ -107,8 +107,8 @@ def test_a_busy_node_is_asked_again_after_a_pause_and_not_for_ever() -> None:
     run = broadcast(2, again=2, pause=0.5)
     first, _ = run.start(0.0)
     limited = refusal(FailureKind.RATE_LIMITED)
-    assert run.heard(first, None, limited, 0.1) == Ask(first, 0.5)
-    assert run.heard(first, None, refusal(FailureKind.RATE_LIMITED, retry_after=3.0), 0.7) == Ask(first, 3.0)
+    assert run.heard(first, None, limited, 0.1) == AskNode(first, 0.5)
+    assert run.heard(first, None, refusal(FailureKind.RATE_LIMITED, retry_after=3.0), 0.7) == AskNode(first, 3.0)
     assert run.heard(first, None, limited, 4.0) is None
 
 
@@ -124,7 +124,7 @@ def test_a_reset_of_a_kept_connection_is_sent_again_at_once() -> None:
     run = broadcast(2)
     first, _ = run.start(0.0)
     reset = refusal(FailureKind.RESET_BEFORE_REPLY)
-    assert run.heard(first, None, reset, 0.1) == Ask(first)
+    assert run.heard(first, None, reset, 0.1) == AskNode(first)
     assert run.heard(first, None, reset, 0.2) is None
 
 

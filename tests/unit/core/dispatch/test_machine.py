@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Settle
-from rpcaccel.core.dispatch.machine import LEGAL, Asked, CallState, Dispatch, HedgeAfter, IllegalEvent, NextStep
+from rpcaccel.core.dispatch.machine import LEGAL_EVENTS, Asked, CallState, Dispatch, HedgeAfter, IllegalEvent, NextStep
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from tests.support.properties import examples
@@ -370,7 +370,7 @@ def test_methods_that_no_table_describes_are_looked_for_until_too_many_of_them_w
     budget, sends = Budget(share=0.0, floor=1.0, span=10.0), 0
     for number in range(1000):
         unknown = Plan(
-            network="n", method=f"m{number}", rule=UNKNOWN, params=b"[]", asked=b"[]", cache=CacheClass.NEVER
+            network="n", method=f"m{number}", rule=UNKNOWN_RULE, params=b"[]", asked=b"[]", cache=CacheClass.NEVER
         )
         run = machine(call=unknown, budget=budget)
         run.start(0.0)
@@ -444,7 +444,7 @@ def test_an_illegal_event_raises_and_changes_nothing() -> None:
 
 
 def test_every_state_says_what_is_legal() -> None:
-    assert set(LEGAL) == set(CallState)
+    assert set(LEGAL_EVENTS) == set(CallState)
 
 
 KINDS = st.sampled_from(sorted(FailureKind))

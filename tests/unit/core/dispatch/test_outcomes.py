@@ -9,12 +9,12 @@ from msgspec import structs
 
 from rpcaccel.core.dispatch.outcome import Forwarded, failed, miss_reason, out_of_time, refused, with_uniform_code
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule
 from rpcaccel.core.replies.failure import Failure, FailureKind
 
 
 def plan(cache: CacheClass, **fields: object) -> Plan:
-    rule = Rule(method="m", cache=cache) if cache is not CacheClass.NEVER else UNKNOWN
+    rule = Rule(method="m", cache=cache) if cache is not CacheClass.NEVER else UNKNOWN_RULE
     return Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=cache, **fields)  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from rpcaccel.core.dispatch.sampling import MOST_CREDIT, Sampling, SamplingSetti
 from rpcaccel.core.nodes.limits import Quota, QuotaLimits
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule
 
 DAY = 86_400.0
 
@@ -71,7 +71,7 @@ def test_only_reads_are_compared_that_every_good_node_answers_alike_for_ever() -
     assert not may_be_compared(plan(final=False))
     for cache in (CacheClass.HEAD, CacheClass.NODE, CacheClass.EPOCH, CacheClass.NEVER):
         assert not may_be_compared(plan(cache))
-    assert not may_be_compared(plan(rule=UNKNOWN))
+    assert not may_be_compared(plan(rule=UNKNOWN_RULE))
     assert not may_be_compared(plan(kind="write"))
     assert not may_be_compared(plan(repeat=False))
     assert not may_be_compared(plan(executes=True))  # code of the client can look at what nodes set as they like

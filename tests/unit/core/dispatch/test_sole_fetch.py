@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.dispatch.sole_fetch import LONGEST, SLOW, TIMES, UNKNOWN, Claim, Mode, Why, claim, sentence
+from rpcaccel.core.dispatch.sole_fetch import (
+    MAX_LEASE_SECONDS,
+    SLOW,
+    TIMES,
+    UNKNOWN_LATENCY_LEASE_SECONDS,
+    Claim,
+    Mode,
+    Why,
+    claim,
+    sentence,
+)
 from rpcaccel.core.nodes.limits import Quota, QuotaLimits
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.rules import CacheClass, Rule
@@ -35,7 +45,7 @@ def why(found: Claim | None) -> Why | None:
 @pytest.mark.parametrize("mode", ["auto", "always", "heavy"])
 def test_one_process_fetches_a_heavy_call_whatever_the_nodes_take(mode: Mode) -> None:
     for nodes in ([], [node(0.001)], [node(2.0)]):
-        assert claim(HEAVY, nodes, REDIS, mode, priced=False) == Claim(Why.HEAVY, LONGEST)
+        assert claim(HEAVY, nodes, REDIS, mode, priced=False) == Claim(Why.HEAVY, MAX_LEASE_SECONDS)
 
 
 def test_one_process_fetches_a_light_read_where_nodes_are_slow() -> None:
@@ -84,7 +94,7 @@ def test_an_operator_may_have_all_or_only_heavy_calls_fetched_by_one() -> None:
 def test_nothing_known_of_the_nodes_is_no_reason() -> None:
     assert light() is None
     assert light(node()) is None
-    assert light(node(), mode="always") == Claim(Why.WANTED, UNKNOWN)
+    assert light(node(), mode="always") == Claim(Why.WANTED, UNKNOWN_LATENCY_LEASE_SECONDS)
 
 
 def test_a_method_not_met_yet_takes_what_the_node_takes_on_average() -> None:
@@ -99,7 +109,7 @@ def test_others_wait_by_what_the_slowest_node_takes() -> None:
     assert found.patience == pytest.approx(0.8)
     longest = light(node(30.0))
     assert longest is not None
-    assert longest.patience == LONGEST
+    assert longest.patience == MAX_LEASE_SECONDS
 
 
 def test_the_decision_is_told_with_its_reason() -> None:

@@ -1,4 +1,4 @@
-from rpcaccel.core.heads.chain_view import REMEMBERED, ChainView, Sighting
+from rpcaccel.core.heads.chain_view import BLOCKS_OF_A_NODE, ChainView, Sighting
 
 
 def see(view: ChainView, number: int, block_hash: str | None = None, parent: str | None = None) -> bool:
@@ -74,10 +74,10 @@ def test_where_blocks_are_final_at_once_only_a_higher_announcement_is_taken() ->
 
 def test_only_a_bounded_number_of_hashes_is_kept() -> None:
     view = ChainView()
-    for number in range(REMEMBERED * 3):
+    for number in range(BLOCKS_OF_A_NODE * 3):
         see(view, number, f"a{number}")
-    assert len(view.hashes) == REMEMBERED
-    assert max(view.hashes) == REMEMBERED * 3 - 1
+    assert len(view.hashes) == BLOCKS_OF_A_NODE
+    assert max(view.hashes) == BLOCKS_OF_A_NODE * 3 - 1
 
 
 def test_its_repr_is_short_and_says_whether_it_counts() -> None:

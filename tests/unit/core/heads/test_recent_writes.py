@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.core.heads.recent_writes import MOST, NONCE_REMEMBERED, REMEMBERED, Recent, Sent, hash_named, hash_text
+from rpcaccel.core.heads.recent_writes import (
+    MAX_WRITES,
+    NONCE_REMEMBERED,
+    WRITE_SECONDS,
+    Recent,
+    Sent,
+    hash_named,
+    hash_text,
+)
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
 
@@ -28,7 +36,7 @@ def test_a_transaction_is_known_on_the_nodes_that_took_it_for_a_while() -> None:
     recent.add(sent("b"), 1.0)
     assert recent.of_hash("net", HASH, 2.0) == ("a", "b")
     assert recent.of_hash("other", HASH, 2.0) == ()
-    assert recent.of_hash("net", HASH, 1.0 + REMEMBERED) == ()
+    assert recent.of_hash("net", HASH, 1.0 + WRITE_SECONDS) == ()
     assert len(recent) == 0
 
 
@@ -42,14 +50,14 @@ def test_a_client_is_known_by_what_it_sent_last() -> None:
 
 
 @settings(max_examples=10)
-@given(st.lists(st.integers(0, 2 * MOST), max_size=50))
+@given(st.lists(st.integers(0, 2 * MAX_WRITES), max_size=50))
 def test_however_much_is_sent_the_newest_are_known_and_the_memory_is_bounded(numbers: list[int]) -> None:
     recent = Recent()
-    for number in range(MOST + 10):
-        recent.add(sent(name=b"%d" % number, client=b"%d" % number), float(number) / MOST)
+    for number in range(MAX_WRITES + 10):
+        recent.add(sent(name=b"%d" % number, client=b"%d" % number), float(number) / MAX_WRITES)
     for number in numbers:
         recent.add(sent("z", name=b"%d" % number), 2.0)
-    assert len(recent) <= MOST
+    assert len(recent) <= MAX_WRITES
     assert all(recent.of_hash("net", b"%d" % number, 2.0) for number in numbers)
     assert repr(recent).startswith("<Recent")
 

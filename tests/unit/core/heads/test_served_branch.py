@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.heads.chain_view import REMEMBERED, Sighting
+from rpcaccel.core.heads.chain_view import BLOCKS_OF_A_NODE, Sighting
 from rpcaccel.core.heads.served_head import reached_by_most
 from tests.support.head_book import FRESH, WAIT, block, book
 
@@ -355,7 +355,7 @@ def test_a_node_that_stands_still_on_another_branch_is_not_trusted_again_once_th
         block(heads, node, 62, branch="b")
     block(heads, "c", 62)
     heads.served(1.0)
-    for number in range(63, 63 + 2 * REMEMBERED):
+    for number in range(63, 63 + 2 * BLOCKS_OF_A_NODE):
         for node in "ab":
             block(heads, node, number, branch="b")
         heads.served(1.0)

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.branch import (
-    CHUNK,
+    BLOCK_TRIES,
+    BLOCKS_AT_ONCE,
     FAR,
     RESTARTED,
     ROOTS,
-    TRIES,
     Abandoned,
     Appended,
     FollowedBranch,
@@ -135,7 +135,7 @@ def test_a_fork_below_a_block_that_no_node_has_is_lost() -> None:
     branch = begun()
     branch.aim(100, "100b")
     give(branch, block(100, "b"))
-    for _ in range(TRIES):
+    for _ in range(BLOCK_TRIES):
         assert branch.moves() == []
         assert not branch.lost
         branch.failed(Want(99, "99a"), lacked=True)
@@ -152,7 +152,7 @@ def test_a_failure_to_reach_a_node_loses_nothing() -> None:
 
 def test_a_first_block_that_no_node_has_is_lost() -> None:
     branch = FollowedBranch(100, "100a", final_at_once=False)
-    for _ in range(2 * TRIES):
+    for _ in range(2 * BLOCK_TRIES):
         branch.failed(Want(100, "100a"), lacked=True)
     assert branch.lost
 
@@ -165,7 +165,7 @@ def test_without_a_hash_a_block_that_links_is_the_next() -> None:
     assert said(branch.moves()) == ["101a", "102a"]
 
 
-@pytest.mark.parametrize("above", [1, CHUNK, CHUNK + 1, FAR, FAR + 1])
+@pytest.mark.parametrize("above", [1, BLOCKS_AT_ONCE, BLOCKS_AT_ONCE + 1, FAR, FAR + 1])
 def test_without_a_hash_a_head_that_does_not_link_is_walked_down_from(above: int) -> None:
     branch = begun()
     followed(branch, 101, "101a", block(101))
@@ -178,18 +178,18 @@ def test_a_far_head_is_approached_in_chunks() -> None:
     far = 100 + 3 * FAR
     branch.aim(far, f"{far}a")
     assert branch.moves() == []
-    assert branch.wants() == [Want(101 + i) for i in range(CHUNK)]
-    give(branch, *(block(101 + i) for i in range(CHUNK)))
-    assert len(branch.moves()) == CHUNK
+    assert branch.wants() == [Want(101 + i) for i in range(BLOCKS_AT_ONCE)]
+    give(branch, *(block(101 + i) for i in range(BLOCKS_AT_ONCE)))
+    assert len(branch.moves()) == BLOCKS_AT_ONCE
     everything = [block(number) for number in range(101, far + 1)]
-    assert len(followed(branch, far, f"{far}a", *everything)) == 3 * FAR - CHUNK
+    assert len(followed(branch, far, f"{far}a", *everything)) == 3 * FAR - BLOCKS_AT_ONCE
 
 
 def test_a_far_head_is_pursued_though_a_node_lacks_a_block_below_the_first_one() -> None:
     branch = begun()
     far = 100 + 2 * FAR
     branch.aim(far, f"{far}b")
-    give(branch, *(block(number, "b") for number in range(101, 101 + CHUNK)))
+    give(branch, *(block(number, "b") for number in range(101, 101 + BLOCKS_AT_ONCE)))
     branch.moves()
     give(branch, block(100, "b"))
     branch.moves()
@@ -199,7 +199,7 @@ def test_a_far_head_is_pursued_though_a_node_lacks_a_block_below_the_first_one()
 
 
 @pytest.mark.parametrize("tip", ["a", ""])
-@pytest.mark.parametrize("above", [1, CHUNK + 1, FAR, FAR + 1, FAR + CHUNK, 2 * FAR])
+@pytest.mark.parametrize("above", [1, BLOCKS_AT_ONCE + 1, FAR, FAR + 1, FAR + BLOCKS_AT_ONCE, 2 * FAR])
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 def test_a_head_is_reached_though_the_nodes_asked_first_were_behind(tip: str, above: int, rounds: int) -> None:
     branch = begun()
@@ -282,7 +282,7 @@ def test_where_blocks_are_final_at_once_a_block_that_does_not_link_is_asked_for_
 def test_where_blocks_are_final_at_once_a_branch_that_never_links_is_lost() -> None:
     branch = begun(final_at_once=True)
     branch.aim(101)
-    for _ in range(TRIES):
+    for _ in range(BLOCK_TRIES):
         assert not branch.lost
         branch.take(Want(101), block(101, "x"))
         assert branch.moves() == []
@@ -325,7 +325,7 @@ def test_a_window_is_bounded_in_blocks_and_in_bytes() -> None:
     followed(branch, 160, "160a", *(block(number, size=500) for number in range(80, 161)))
     assert branch.tip.number == 160
     assert branch.tip.number - branch.first.number <= 20
-    assert len(branch.wants()) <= CHUNK
+    assert len(branch.wants()) <= BLOCKS_AT_ONCE
 
 
 GAPS = st.integers(0, 30).map(lambda drawn: max(0, drawn - 25) if drawn < 30 else 70)

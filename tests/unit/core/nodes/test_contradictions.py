@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.parking import LONG_ROW, ROW, SHOWN, SPAN, Contradictions
+from rpcaccel.core.nodes.parking import LONG_ROW, ROW, SHOWN_SECONDS, SPAN, Contradictions
 
 NEVER = float("-inf")
 
@@ -36,7 +36,7 @@ def test_each_trial_begins_a_longer_rest_and_an_answer_ends_them() -> None:
         node.noted("m", now + 0.1)
     assert rests == [1, 2, 4, 8, 16, 32, 60, 60]
     assert node.learnt(now) == ["m"]
-    assert node.learnt(now + SHOWN + 61) == [], "nobody calls it any more"
+    assert node.learnt(now + SHOWN_SECONDS + 61) == [], "nobody calls it any more"
     node.answered("m")
     assert node.until("m", NEVER) == NEVER
     failing("m", ROW, now, node)

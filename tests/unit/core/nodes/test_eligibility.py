@@ -12,7 +12,7 @@ from rpcaccel.core.nodes.limits import Quota, QuotaLimits
 from rpcaccel.core.nodes.node import LACKS_FOR, Node
 from rpcaccel.core.nodes.parking import Parking
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, Bulkhead, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
 
 
@@ -322,7 +322,7 @@ def test_a_node_without_the_tag_of_a_route_does_not_come_along(answering: bool |
 
 def test_an_invented_method_is_asked_of_one_node_once_all_said_that_they_have_not_got_it() -> None:
     nodes = [Node("a"), Node("b"), Node("c")]
-    invented = replace(plan("invented_1"), rule=UNKNOWN)
+    invented = replace(plan("invented_1"), rule=UNKNOWN_RULE)
     for node in nodes:
         node.learn(FailureKind.METHOD_MISSING, invented, 1.0)
     found = eligible(nodes, invented, 2.0)
@@ -390,7 +390,7 @@ def test_whatever_heavy_and_unknown_calls_are_under_way_a_light_one_may_go_to_ev
 ) -> None:
     nodes = [Node(name) for name in "abc"]
     heavy = replace(plan("trace"), rule=Rule(method="trace", cache=CacheClass.NEVER, heavy=True))
-    plans = {Bulkhead.HEAVY: heavy, Bulkhead.UNKNOWN: replace(plan("odd"), rule=UNKNOWN)}
+    plans = {Bulkhead.HEAVY: heavy, Bulkhead.UNKNOWN: replace(plan("odd"), rule=UNKNOWN_RULE)}
     for which, bulkhead in under_way:
         found = eligible(nodes, plans[bulkhead], 0.0)
         if nodes[which] in found.nodes:

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.latency import IDLE, MOST_METHODS, LatencyAverage, MethodLatencies, MethodLatency
+from rpcaccel.core.nodes.latency import (
+    FADES_AFTER_SECONDS,
+    MAX_METHODS_A_NODE,
+    LatencyAverage,
+    MethodLatencies,
+    MethodLatency,
+)
 
 
 def latency(paces: MethodLatencies) -> MethodLatency:
@@ -64,13 +70,13 @@ def test_methods_are_apart_and_bounded() -> None:
         pace.answered(f"m{number}", 0.1, float(number))
     assert pace.of("m0") is None
     assert pace.of("m999") is not None
-    assert len(list(pace.lately(0.0))) == MOST_METHODS
+    assert len(list(pace.lately(0.0))) == MAX_METHODS_A_NODE
     assert [method for method, _ in pace.lately(998.0)] == ["m998", "m999"]
     assert not pace.overtaken("unheard of", 0.3)
     assert pace.of("unheard of") is None
     assert pace.overtaken("m999", 0.3)
     assert not pace.overtaken("m999", 0.001)
-    assert repr(pace) == f"<latencies of {MOST_METHODS} methods>"
+    assert repr(pace) == f"<latencies of {MAX_METHODS_A_NODE} methods>"
     pace.forget()
     assert pace.of("slow") is None
 
@@ -103,8 +109,8 @@ def test_old_samples_are_forgotten() -> None:
 def test_an_average_without_samples_for_a_while_fades() -> None:
     average = LatencyAverage(decay=10.0)
     average.add(2.0, 0.0)
-    assert average.fading(IDLE) == average.ewma == 2.0
-    assert average.fading(IDLE + 10.0) == pytest.approx(2.0 / e)
+    assert average.fading(FADES_AFTER_SECONDS) == average.ewma == 2.0
+    assert average.fading(FADES_AFTER_SECONDS + 10.0) == pytest.approx(2.0 / e)
     assert average.fading(100.0) < 0.001
     assert average.ewma == 2.0
 

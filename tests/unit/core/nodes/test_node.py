@@ -12,7 +12,7 @@ from rpcaccel.core.nodes.limits import Limit
 from rpcaccel.core.nodes.node import HIDDEN_FOR, LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
 from rpcaccel.core.nodes.parking import DIFFERENT
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import OLD_STATE, UNKNOWN, Bulkhead, CacheClass, Rule
+from rpcaccel.core.plan.rules import OLD_STATE, UNKNOWN_RULE, Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
 
 
@@ -44,7 +44,7 @@ def begun(node: Node, now: float, plan: Plan) -> InFlight:
 
 def invented(number: int) -> Plan:
     """A call of a method that no table describes."""
-    return replace(plan(f"invented_{number}"), rule=UNKNOWN)
+    return replace(plan(f"invented_{number}"), rule=UNKNOWN_RULE)
 
 
 def test_a_call_is_counted_in_and_out_once() -> None:
@@ -139,7 +139,7 @@ def test_a_method_with_a_limiter_of_its_own_parks_only_itself() -> None:
 def test_invented_method_names_that_are_refused_are_one_method() -> None:
     node = Node("a")
     for number in range(1000):
-        node.learn(FailureKind.RATE_LIMITED, replace(plan(f"m{number}"), rule=UNKNOWN), 1.0)
+        node.learn(FailureKind.RATE_LIMITED, replace(plan(f"m{number}"), rule=UNKNOWN_RULE), 1.0)
     assert (len(node.parking.methods), node.parking.until < 1.0) == (1, True)
 
 
@@ -284,7 +284,7 @@ def test_no_more_calls_are_begun_than_there_are_connections() -> None:
     assert not node.has_room(0.0)
 
 
-@pytest.mark.parametrize("rule", [Rule(method="trace", cache=CacheClass.NEVER, heavy=True), UNKNOWN])
+@pytest.mark.parametrize("rule", [Rule(method="trace", cache=CacheClass.NEVER, heavy=True), UNKNOWN_RULE])
 def test_how_long_a_call_takes_whose_cost_the_client_chooses_says_nothing_of_the_node(rule: Rule) -> None:
     node = Node("a")
     node.answered([begun(node, 1.0, replace(plan("trace"), rule=rule))], 31.0)
@@ -294,7 +294,7 @@ def test_how_long_a_call_takes_whose_cost_the_client_chooses_says_nothing_of_the
 COSTLY = [
     Rule(method="trace", cache=CacheClass.NEVER, heavy=True),
     Rule(method="call", cache=CacheClass.NEVER, executes=True),
-    UNKNOWN,
+    UNKNOWN_RULE,
 ]
 
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.nodes.parking import (
-    AGAIN,
     DIFFERENT,
-    LONGEST,
+    MAX_REST_SECONDS,
     MOST,
     MOST_CALLS,
     MOST_UNSURE,
+    REFUSED_AFTER_REST,
+    SAME_REFUSAL_SECONDS,
     SEVERAL,
-    TOGETHER,
     Parking,
 )
 
@@ -32,9 +32,9 @@ def test_one_method_that_is_refused_for_a_day_leaves_the_others_alone_and_is_tri
     parking = Parking()
     for _ in range(20):
         parking.refused("trace", 0.0, DAY)
-    assert (parking.until, parking.of("other"), parking.of("trace")) == (NEVER, NEVER, LONGEST)
-    assert parking.resting(0.0) == {"trace": LONGEST}
-    assert parking.resting(LONGEST) == {}
+    assert (parking.until, parking.of("other"), parking.of("trace")) == (NEVER, NEVER, MAX_REST_SECONDS)
+    assert parking.resting(0.0) == {"trace": MAX_REST_SECONDS}
+    assert parking.resting(MAX_REST_SECONDS) == {}
 
 
 def test_a_named_time_is_kept_to() -> None:
@@ -62,7 +62,7 @@ def test_several_methods_refused_with_none_answered_between_rest_the_whole_node(
     refuse(parking, SEVERAL - 1, retry_after=DAY)
     assert parking.until == NEVER
     refuse(parking, SEVERAL, retry_after=DAY)
-    assert parking.until == LONGEST
+    assert parking.until == MAX_REST_SECONDS
 
 
 def test_a_node_that_answers_other_methods_is_not_left_alone_for_those_it_refuses() -> None:
@@ -77,7 +77,7 @@ def test_a_node_that_answers_other_methods_is_not_left_alone_for_those_it_refuse
 def test_refusals_long_ago_say_nothing_of_now() -> None:
     parking = Parking()
     for number, method in enumerate(METHODS):
-        parking.refused(method, number * TOGETHER / (SEVERAL - 1), 0.0)
+        parking.refused(method, number * SAME_REFUSAL_SECONDS / (SEVERAL - 1), 0.0)
     assert parking.until == NEVER
 
 
@@ -95,9 +95,9 @@ def test_a_probe_answered_after_the_node_was_left_alone_brings_it_back_and_not_w
     parking.probed(5.0)
     refuse(parking, SEVERAL, 6.0, DAY)
     parking.probed(5.0)
-    assert parking.until == 6.0 + LONGEST, "that one was answered before"
+    assert parking.until == 6.0 + MAX_REST_SECONDS, "that one was answered before"
     parking.probed(5.9)
-    assert parking.until == 6.0 + LONGEST, "that one may have been, and was on its way"
+    assert parking.until == 6.0 + MAX_REST_SECONDS, "that one may have been, and was on its way"
     parking.probed(7.0)
     assert parking.until == NEVER
     assert set(parking.resting(7.0)) == set(METHODS[:SEVERAL])
@@ -126,11 +126,11 @@ def test_a_call_that_is_refused_rests_alone_longer_each_time_until_it_is_answere
 
 def test_different_calls_park_their_method_for_some_seconds_at_the_most() -> None:
     parking, now, parked = Parking(), 0.0, []
-    for number in range(DIFFERENT + 4 * AGAIN):
+    for number in range(DIFFERENT + 4 * REFUSED_AFTER_REST):
         parking.refused("m", now, None, call=number)
         parked.append(max(0.0, round(parking.of("m") - now, 6)))
         now = max(now + 0.01, parking.of("m"))
-    first, later = [0.0] * (DIFFERENT - 1), [0.0] * (AGAIN - 1)
+    first, later = [0.0] * (DIFFERENT - 1), [0.0] * (REFUSED_AFTER_REST - 1)
     assert parked == [*first, 1.0, *later, 2.0, *later, 4.0, *later, MOST_UNSURE, *later, MOST_UNSURE]
     assert parking.until == NEVER
 
@@ -182,6 +182,6 @@ def test_whatever_a_node_says_it_is_asked_again_within_minutes(
             parking.probed(now)
         else:
             parking.refused(method, now, retry_after, call=call, own_limiter=what == "limiter")
-    assert parking.until <= now + LONGEST
-    assert all(until <= now + LONGEST for until in parking.resting(now).values())
+    assert parking.until <= now + MAX_REST_SECONDS
+    assert all(until <= now + MAX_REST_SECONDS for until in parking.resting(now).values())
     assert len(parking.methods) <= len(METHODS)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.plan import block_ref
-from rpcaccel.core.plan.block_ref import EARLIEST, LATEST, OPAQUE, PENDING, BlockRef, RefKind
+from rpcaccel.core.plan.block_ref import EARLIEST, LATEST_BLOCK, OPAQUE, PENDING, BlockRef, RefKind
 from rpcaccel.core.plan.rules import Spelling
 from rpcaccel.core.wire.json_params import Number
 
@@ -26,7 +26,7 @@ N26 = BlockRef(RefKind.NUMBER, 26)
         ("26", Spelling.HARMONY_NUMBER, N26),
         ("0x1a", Spelling.HARMONY_NUMBER, N26),
         ("0x1A", Spelling.HARMONY_NUMBER, N26),
-        (Number("-1"), Spelling.HARMONY_NUMBER, LATEST),
+        (Number("-1"), Spelling.HARMONY_NUMBER, LATEST_BLOCK),
         (Number("-2"), Spelling.HARMONY_NUMBER, PENDING),
         ("earliest", Spelling.HARMONY_NUMBER, EARLIEST),
         ("0x0", Spelling.HARMONY_NUMBER, EARLIEST),
@@ -35,7 +35,7 @@ N26 = BlockRef(RefKind.NUMBER, 26)
         ("1a", Spelling.HARMONY_NUMBER, OPAQUE),
         ("", Spelling.HARMONY_NUMBER, OPAQUE),
         ("0x", Spelling.HARMONY_NUMBER, OPAQUE),
-        ("LATEST", Spelling.HARMONY_NUMBER, OPAQUE),
+        ("LATEST_BLOCK", Spelling.HARMONY_NUMBER, OPAQUE),
         ("finalized", Spelling.HARMONY_NUMBER, OPAQUE),
         (Number("26.0"), Spelling.HARMONY_NUMBER, OPAQUE),
         (Number("-3"), Spelling.HARMONY_NUMBER, OPAQUE),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel import chains
-from rpcaccel.core.memo import LEAST, Memos
+from rpcaccel.core.memo import MIN_BYTES, Memos
 from rpcaccel.core.plan import fast_params
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.fast_params import ParamsReader
@@ -86,7 +86,7 @@ def test_what_is_not_certain_is_left_to_the_long_way(params: str) -> None:
 
 def test_long_params_are_left_to_the_long_way() -> None:
     chain = CHAINS["harmony"]
-    text = b'["%b"]' % (b"a" * fast_params.LONGEST)
+    text = b'["%b"]' % (b"a" * fast_params.MAX_FAST_BYTES)
     reader = ParamsReader("eth_chainId", chain.rules.get("eth_chainId"), chain.tags, Memos())
     assert reader.read(text) is None
     assert reader.read(text[:-9] + b'"]') is not None
@@ -94,7 +94,7 @@ def test_long_params_are_left_to_the_long_way() -> None:
 
 def test_remembering_references_is_bounded() -> None:
     chain = CHAINS["harmony"]
-    reader = ParamsReader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags, Memos(LEAST))
+    reader = ParamsReader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags, Memos(MIN_BYTES))
     for number in range(10_000):
         reader.read(b'["a","0x%x"]' % number)
         reader.read(b'["a","%0200x"]' % number)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rpcaccel.core.plan import range_segments
 from rpcaccel.core.plan.block_range import Range
-from rpcaccel.core.plan.range_segments import MOST, STEP, Piece
+from rpcaccel.core.plan.range_segments import LOGS_A_STEP, MAX_SEGMENTS, Piece
 from rpcaccel.core.stepwise import at_once
 
 
@@ -62,8 +62,8 @@ def test_everything_from_the_first_unsettled_segment_on_is_one_piece() -> None:
 
 
 def test_a_range_of_too_many_pieces_is_left_whole() -> None:
-    assert len(range_segments.cut(span(0, MOST, 10**9, "blocks"), 1)) == MOST + 1
-    assert range_segments.cut(span(0, MOST + 1, 10**9, "blocks"), 1) == []
+    assert len(range_segments.cut(span(0, MAX_SEGMENTS, 10**9, "blocks"), 1)) == MAX_SEGMENTS + 1
+    assert range_segments.cut(span(0, MAX_SEGMENTS + 1, 10**9, "blocks"), 1) == []
 
 
 @given(first=st.integers(0, 500), length=st.integers(1, 400), settled=st.integers(-1, 900), step=st.integers(1, 150),
@@ -216,10 +216,10 @@ def test_merged_lists_are_the_list_a_node_would_have_written(parts: list[list[An
 
 
 def test_a_step_looks_at_no_more_logs_than_a_turn_of_the_loop_has_time_for() -> None:
-    many = logs(*range(20 * STEP))
-    halves = [Piece(0, 10 * STEP - 1), Piece(10 * STEP, 20 * STEP - 1)]
+    many = logs(*range(20 * LOGS_A_STEP))
+    halves = [Piece(0, 10 * LOGS_A_STEP - 1), Piece(10 * LOGS_A_STEP, 20 * LOGS_A_STEP - 1)]
     assert len(list(range_segments.share("logs", many, halves))) >= 20
-    assert len(list(range_segments.within(many, 0, 20 * STEP))) >= 20
+    assert len(list(range_segments.within(many, 0, 20 * LOGS_A_STEP))) >= 20
 
 
 @pytest.mark.parametrize("odd", [b"[ ]", b" [1]", b"[1 ]", b"[ 1]", b"[1]\n", b"[\t]"])

@@ -6,12 +6,12 @@ from typing import get_args
 
 import pytest
 
-from rpcaccel.core.plan.rules import UNKNOWN, Bulkhead, CacheClass, Denied, Rule, RuleTable, SkipTest
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, Bulkhead, CacheClass, Denied, Rule, RuleTable, SkipTest
 
 
 def test_the_rule_of_a_method_nobody_described_promises_nothing() -> None:
     rule = RuleTable({}).get("eth_newThing")
-    assert rule is UNKNOWN
+    assert rule is UNKNOWN_RULE
     assert not rule.known
     assert rule.cache is CacheClass.NEVER
     assert not rule.repeat
@@ -23,7 +23,7 @@ def test_a_method_is_looked_up_by_its_exact_name() -> None:
     rule = Rule(method="eth_chainId", cache=CacheClass.STATIC)
     table = RuleTable({"eth_chainId": rule})
     assert table.get("eth_chainId") is rule
-    assert table.get("eth_ChainId") is UNKNOWN
+    assert table.get("eth_ChainId") is UNKNOWN_RULE
     assert rule.known
 
 
@@ -37,7 +37,7 @@ def test_what_a_pattern_denies_is_denied_with_a_rule_and_without_one() -> None:
         False,
     )
     assert (table.get("evm_new").kind, table.get("evm_new").repeat) == ("write", False)
-    assert table.get("xx") is UNKNOWN
+    assert table.get("xx") is UNKNOWN_RULE
     assert len(table) == 1
 
 
@@ -73,7 +73,7 @@ def test_the_skip_tests_a_rule_may_name_are_few_and_known() -> None:
         (Rule(method="m", cache=CacheClass.HEAD), Bulkhead.LIGHT),
         (Rule(method="m", cache=CacheClass.NEVER, kind="send", repeat=False), Bulkhead.LIGHT),
         (Rule(method="m", cache=CacheClass.HEAD, heavy=True), Bulkhead.HEAVY),
-        (UNKNOWN, Bulkhead.UNKNOWN),
+        (UNKNOWN_RULE, Bulkhead.UNKNOWN),
         (Rule(method="m", cache=CacheClass.BY_NUMBER, executes=True), Bulkhead.EXECUTION),
     ],
 )

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.replies.error_rules import fold
-from rpcaccel.core.replies.unknown_errors import LONGEST_MESSAGE, LONGEST_METHOD, Unclassed, together
+from rpcaccel.core.replies.unknown_errors import LONGEST_MESSAGE, MAX_METHOD_CHARACTERS, UnclassedLog, together
 
 
-def noted(*notes: tuple[str, float], node: str = "a", most: int = 200) -> Unclassed:
-    found = Unclassed(most)
+def noted(*notes: tuple[str, float], node: str = "a", most: int = 200) -> UnclassedLog:
+    found = UnclassedLog(most)
     for message, at in notes:
         found.note("s0", node, "eth_call", -32000, message, 200, at=at)
     return found
@@ -25,7 +25,7 @@ def test_errors_of_one_cause_are_one_line_with_the_latest_of_them() -> None:
 
 
 def test_neither_a_node_nor_a_client_writes_a_line_or_a_command_of_its_own() -> None:
-    found = Unclassed()
+    found = UnclassedLog()
     found.note("s0", "a", "x\n\x1b[31m", -32000, "lost\r\n[error] forged \x1b[2J \u202etac", 200, at=1.0)
     (error,) = found.all()
     assert (error.text + error.method + error.message).isprintable()
@@ -52,7 +52,7 @@ def test_what_a_new_rule_knows_goes() -> None:
 
 
 def test_networks_and_codes_are_told_apart() -> None:
-    found = Unclassed()
+    found = UnclassedLog()
     for network, code in (("s0", 1), ("s1", 1), ("s0", 2)):
         found.note(network, "n", "m", code, "text", 200, at=1.0)
     assert len(together([found.all()])) == 3
@@ -60,9 +60,9 @@ def test_networks_and_codes_are_told_apart() -> None:
 
 @given(st.text(), st.text())
 def test_what_is_kept_of_one_error_is_bounded(method: str, message: str) -> None:
-    found = Unclassed()
+    found = UnclassedLog()
     found.note("s0", "n", method * 50, 1, message * 50, 200, at=1.0)
     (error,) = found.all()
-    assert len(error.method) <= LONGEST_METHOD
+    assert len(error.method) <= MAX_METHOD_CHARACTERS
     assert len(error.message) <= LONGEST_MESSAGE
     assert error.text == fold(message * 50)

@@ -10,7 +10,7 @@ from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.stats.counters import MAX_REASONS, OTHER
 from rpcaccel.core.stats.error_log import (
     FAULTS,
-    MOST_METHODS,
+    MAX_UNKNOWN_METHODS,
     MOST_SERIES,
     PARAMS_OFF,
     SAMPLES,
@@ -192,16 +192,16 @@ def test_codes_are_counted_over_time_by_network_and_fault() -> None:
 
 def test_names_that_were_called_once_do_not_hide_one_that_is_called_now() -> None:
     log = ErrorLog()
-    invented = [UnknownMethod(NETWORK, f"invented{number}", 50) for number in range(MOST_METHODS)]
-    for start in range(0, MOST_METHODS, 200):
+    invented = [UnknownMethod(NETWORK, f"invented{number}", 50) for number in range(MAX_UNKNOWN_METHODS)]
+    for start in range(0, MAX_UNKNOWN_METHODS, 200):
         log.take(ErrorNews((), tuple(invented[start : start + 200])), NOW)
     for second in range(120):
         flood = [UnknownMethod(NETWORK, f"more{second}_{number}", 1) for number in range(199)]
         log.take(ErrorNews((), (*flood, UnknownMethod(NETWORK, "hmyv2_real", 20, 20, float(second)))), NOW)
     real = log.methods()[0]
     assert (real.method, real.calls, real.errors, real.over) == ("hmyv2_real", 2400, 2400, 50)
-    assert len(log.methods()) == MOST_METHODS
-    assert sum(one.calls for one in log.methods()) + log.unnamed == MOST_METHODS * 50 + 120 * (199 + 20)
+    assert len(log.methods()) == MAX_UNKNOWN_METHODS
+    assert sum(one.calls for one in log.methods()) + log.unnamed == MAX_UNKNOWN_METHODS * 50 + 120 * (199 + 20)
 
 
 def test_methods_without_a_rule_are_counted_by_name_and_the_least_called_ones_dropped() -> None:
@@ -212,5 +212,5 @@ def test_methods_without_a_rule_are_counted_by_name_and_the_least_called_ones_dr
         log.take(ErrorNews((), (often, *flood), unnamed=3), NOW)
     found = log.methods()
     assert (found[0].method, found[0].calls, found[0].errors) == ("hmyv2_often", 250, 10)
-    assert len(found) == MOST_METHODS
+    assert len(found) == MAX_UNKNOWN_METHODS
     assert sum(one.calls for one in found) + log.unnamed == 5 * (50 + 200 + 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from rpcaccel.dataplane.http.slow_clients import LEAST_TAKEN, ROOM, SlowClients, Watched
+from rpcaccel.dataplane.http.slow_clients import FREED_PART, LEAST_TAKEN, SlowClients, Watched
 
 MIB = 1 << 20
 
@@ -229,7 +229,7 @@ def test_those_that_are_told_hold_no_more_than_their_part_and_the_bound_is_kept(
     kept = [client for client in clients if not client.wire.aborted]
     assert sum(client.wire.unsent for client in kept) <= 41 * MIB
     leaving = len(watch.lost) - (600 - len(kept))
-    assert 0 < leaving <= 40 // ROOM, "those that were told first are broken off first"
+    assert 0 < leaving <= 40 // FREED_PART, "those that were told first are broken off first"
     assert kept == clients[-len(kept) :]
 
 
@@ -252,7 +252,7 @@ def test_all_are_not_compared_for_each_message_while_the_largest_alone_makes_it_
     while not watch.lost:
         watch.adds(many[0], MIB, takes=0, now=0.0)
     held = sum(connection.wire.unsent for connection in many if not connection.wire.aborted)
-    assert held <= (256 - 256 // ROOM) * MIB, "the bound holds nevertheless, at once"
+    assert held <= (256 - 256 // FREED_PART) * MIB, "the bound holds nevertheless, at once"
 
 
 def test_all_are_not_compared_for_each_message_while_one_that_was_told_holds_more_than_its_part() -> None:

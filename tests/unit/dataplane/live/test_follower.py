@@ -12,7 +12,7 @@ from rpcaccel.core.live.branch import RESTARTED
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.core.replies.answer import Answer
-from rpcaccel.dataplane.live.log_track import LATE, PATIENCE
+from rpcaccel.dataplane.live.log_track import LOGS_LATE, LOGS_SECONDS
 from rpcaccel.dataplane.live.resumption import FAILED
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.live_observer import notifications, perfect, received
@@ -68,7 +68,7 @@ def blocks_arrive(world: LiveWorld) -> None:
 
 def lose_logs(world: LiveWorld) -> None:
     """For twice as long as logs are waited for, blocks arrive, and no logs do."""
-    for _ in range(int(PATIENCE * 4)):
+    for _ in range(int(LOGS_SECONDS * 4)):
         for call in world.sent:
             if call.method == "eth_getLogs":
                 call.lose()
@@ -306,7 +306,7 @@ def test_subscribers_of_logs_that_cannot_be_had_are_closed_and_those_of_heads_ar
     world.calm()
     advance(world)
     lose_logs(world)
-    assert logs.sink.closed == [(1012, LATE)]
+    assert logs.sink.closed == [(1012, LOGS_LATE)]
     assert world.cell.cut == {"late": 1}
     assert not heads.sink.closed
     again = world.come(LOGS, first=world.network.view.head)
@@ -338,7 +338,7 @@ def test_a_branch_that_waited_for_logs_goes_on_when_they_cannot_be_had(world: Li
     world.calm()
     advance(world, 300)
     lose_logs(world)
-    assert logs.sink.closed == [(1012, LATE)]
+    assert logs.sink.closed == [(1012, LOGS_LATE)]
     world.calm()
     assert received(heads) == wanted(world, heads)
     assert not heads.sink.closed

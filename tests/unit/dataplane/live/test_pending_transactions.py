@@ -16,7 +16,7 @@ from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.dataplane.engine.engine import Engine
-from rpcaccel.dataplane.live.pending import QUICKEST, REMEMBERED, PendingTransactions
+from rpcaccel.dataplane.live.pending import MAX_TOLD_HASHES, QUICKEST, PendingTransactions
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -174,12 +174,12 @@ async def test_the_hashes_that_are_remembered_are_bounded() -> None:
         fed.see(fed.nodes[0].name)
         fed.feed.want(wanted=True)
         await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
-        for first in range(0, REMEMBERED + 1000, 1000):
+        for first in range(0, MAX_TOLD_HASHES + 1000, 1000):
             fed.push(*range(first, first + 1000))
             await until(lambda sent=first + 1000: len(fed.subscribers.sent) >= sent)
-        fed.push(REMEMBERED + 500, 5)
+        fed.push(MAX_TOLD_HASHES + 500, 5)
         await until(lambda: fed.subscribers.sent[-1] == name(5))
-        assert fed.subscribers.sent[-2] != name(REMEMBERED + 500)
+        assert fed.subscribers.sent[-2] != name(MAX_TOLD_HASHES + 500)
 
 
 async def test_when_the_node_is_lost_another_one_is_listened_to() -> None:

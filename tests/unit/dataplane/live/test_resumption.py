@@ -11,8 +11,8 @@ from rpcaccel.core.live.branch import ROOTS
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS, MOST_AHEAD
 from rpcaccel.dataplane.live.held_logs import HeldLogs
-from rpcaccel.dataplane.live.log_track import FORGOTTEN
-from rpcaccel.dataplane.live.resumption import FIRST, LONGEST, PATIENCE
+from rpcaccel.dataplane.live.log_track import TOO_MANY_TAKEN_BACK
+from rpcaccel.dataplane.live.resumption import FIRST, LONGEST, WAIT_SECONDS
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.live_observer import Judge, notifications, perfect, received
 from tests.support.dataplane.live_world import LiveClient, LiveWorld
@@ -85,7 +85,7 @@ def test_a_client_that_is_ahead_is_waited_for_as_long_as_the_chain_takes(world: 
     first = world.network.view.head + MOST_AHEAD
     client = world.come(kind, first=first)
     for _ in range(MOST_AHEAD // 16):
-        world.wait(2 * PATIENCE)
+        world.wait(2 * WAIT_SECONDS)
         assert not client.sink.closed
         assert received(client) == []
         advance(world, 16)
@@ -301,7 +301,7 @@ def test_who_is_sent_more_than_is_remembered_is_closed_when_it_is_abandoned(stal
     reorganise(world, hash_at(world, head - 10), 12)
     client.sink.unread = 0
     world.calm()
-    assert client.sink.closed == [(1012, FORGOTTEN)]
+    assert client.sink.closed == [(1012, TOO_MANY_TAKEN_BACK)]
     world.close()
 
 

@@ -15,7 +15,7 @@ from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.log_filter import LogFilter, covers
 from rpcaccel.core.live.subscription import Topic
 from rpcaccel.core.stats.counters import NetworkCell
-from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.event_loop import TURN_SECONDS
 from rpcaccel.dataplane.live.live_session import LiveSession
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from tests.support.dataplane.fake_live import FakeSink
@@ -144,7 +144,7 @@ def test_nothing_is_held_of_a_filter_that_has_gone() -> None:
 
 
 async def test_a_delivery_to_many_lets_others_have_their_turn() -> None:
-    clients = Clients(ticking(2 * TURN))
+    clients = Clients(ticking(2 * TURN_SECONDS))
     sinks = [clients.join()[0] for _ in range(100)]
     delivery = asyncio.create_task(clients.topics.heads(block(1), since=0.0))
     reached = []
@@ -157,7 +157,7 @@ async def test_a_delivery_to_many_lets_others_have_their_turn() -> None:
 
 
 async def test_logs_that_nobody_wants_let_others_have_their_turn_too() -> None:
-    clients = Clients(ticking(2 * TURN))
+    clients = Clients(ticking(2 * TURN_SECONDS))
     clients.join(logs_of(["0xnone"]))
     delivery = asyncio.create_task(clients.topics.logs([log("0xa")] * 100, since=0.0))
     turns = 0
@@ -168,7 +168,7 @@ async def test_logs_that_nobody_wants_let_others_have_their_turn_too() -> None:
 
 
 async def test_one_that_joins_during_a_delivery_is_not_in_it_and_one_that_leaves_gets_nothing_more() -> None:
-    clients = Clients(ticking(2 * TURN))
+    clients = Clients(ticking(2 * TURN_SECONDS))
     everybody = [clients.join(logs_of()) for _ in range(20)]
     delivery = asyncio.create_task(clients.topics.logs([log("0xa"), log("0xb")], since=0.0))
     await asyncio.sleep(0)
@@ -183,7 +183,7 @@ async def test_one_that_joins_during_a_delivery_is_not_in_it_and_one_that_leaves
 
 
 async def test_a_short_delivery_does_not_overtake_a_long_one() -> None:
-    clients = Clients(ticking(2 * TURN))
+    clients = Clients(ticking(2 * TURN_SECONDS))
     sink, _ = clients.join(logs_of(["0xa"]))
     others = [log("0xb")] * 100
     await asyncio.gather(

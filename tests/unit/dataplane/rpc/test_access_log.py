@@ -15,7 +15,7 @@ from rpcaccel.config.sections import LogSettings
 from rpcaccel.core import client_limits
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.dataplane.rpc.access_log import AccessLog, access_log
 from rpcaccel.dataplane.rpc.admission import NOBODY
@@ -111,7 +111,7 @@ def test_a_slow_call_is_written_once() -> None:
     written = CapturingLogger()
     structlog.configure(wrapper_class=structlog.BoundLogger, processors=[], logger_factory=lambda *_: written)
     log = AccessLog(LogSettings(access=True, slow=0.1))
-    plan = Plan(network="s0", method="m", rule=UNKNOWN, params=b"[]", asked=b"[]", cache=CacheClass.NEVER)
+    plan = Plan(network="s0", method="m", rule=UNKNOWN_RULE, params=b"[]", asked=b"[]", cache=CacheClass.NEVER)
     log.answered(NOBODY, plan, Outcome(source=AnswerSource.NODE, result=b"1", steps=((Step.FORWARD, 0.2),)), 0.2)
     assert [call.method_name for call in written.calls] == ["warning"]
 

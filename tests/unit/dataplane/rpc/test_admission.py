@@ -13,7 +13,7 @@ from rpcaccel.config.sections import ClientsSettings
 from rpcaccel.core import client_limits
 from rpcaccel.core.client_limits import NO_KEY, UNKNOWN_KEY
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.dataplane.rpc.admission import MOST_ADDRESSES, Admission
+from rpcaccel.dataplane.rpc.admission import MAX_ADDRESSES, Admission
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
@@ -112,11 +112,11 @@ def test_addresses_are_clients_of_their_own_and_the_oldest_are_forgotten() -> No
     assert door.anonymous("1.1.1.1") is first
     assert door.anonymous("1.1.1.2") is not first
     assert door.anonymous("2001:db8::1") is door.anonymous("2001:db8::2")
-    for number in range(MOST_ADDRESSES):
+    for number in range(MAX_ADDRESSES):
         door.anonymous(f"a{number}")
     assert door.anonymous("1.1.1.1") is not first
-    assert repr(door) == f"<admission 0 keys, {MOST_ADDRESSES} addresses>"
-    assert len(list(door.clients())) == MOST_ADDRESSES
+    assert repr(door) == f"<admission 0 keys, {MAX_ADDRESSES} addresses>"
+    assert len(list(door.clients())) == MAX_ADDRESSES
 
 
 def test_a_change_of_settings_keeps_what_was_used_and_takes_keys_away() -> None:

@@ -20,12 +20,12 @@ from rpcaccel.core.client_limits import Client
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
-from rpcaccel.dataplane.event_loop import TURN
+from rpcaccel.dataplane.event_loop import TURN_SECONDS
 from rpcaccel.dataplane.rpc.admission import Caller, PathRoute
 from rpcaccel.dataplane.rpc.calls import Calls
 from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import Batcher, Sender
-from rpcaccel.dataplane.upstream.pool import Told, UnderWay
+from rpcaccel.dataplane.upstream.pool import OnReply, UnderWay
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import Proxy, proxying, settings_for
@@ -49,7 +49,7 @@ async def test_a_batch_has_only_so_many_items_at_the_nodes_at_once() -> None:
                 self.inner = inner
                 self.now = 0
 
-            def post(self, calls: Sequence[Attempt], timeout: float, told: Told, span: str = "") -> UnderWay:
+            def post(self, calls: Sequence[Attempt], timeout: float, told: OnReply, span: str = "") -> UnderWay:
                 nonlocal most
                 self.now += len(calls)
                 most = max(most, self.now)
@@ -107,7 +107,9 @@ async def test_a_long_batch_lets_others_have_their_turn() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         await proxy.call("hmyv2_getBlockByNumber", 26, {})
         ticks = itertools.count()
-        answering = Calls(proxy.worker.engine, proxy.worker.live, lambda: next(ticks) * TURN / 10, HttpSettings())
+        answering = Calls(
+            proxy.worker.engine, proxy.worker.live, lambda: next(ticks) * TURN_SECONDS / 10, HttpSettings()
+        )
         routes = proxy.worker._front.routes
         item = b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
         batch = asyncio.create_task(answering.answer(b"[" + b",".join([item] * 1000) + b"]", routes["/"]))

@@ -14,7 +14,7 @@ import pytest
 from rpcaccel.core import client_limits, messages
 from rpcaccel.core.dispatch.outcome import Leg, Outcome
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Kind, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, MethodKind, Rule
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.error_log import PARAMS_OFF, ErrorGroup, ErrorLog, ErrorNews, ErrorSample, ErrorsSeen
@@ -23,11 +23,11 @@ from rpcaccel.dataplane.rpc.admission import NOBODY
 from rpcaccel.dataplane.rpc.error_notes import (
     HASHED,
     LONGEST_PARAMS,
+    MAX_NAMED_METHODS,
     MOST_GROUPS,
-    MOST_METHODS,
     MOST_SAMPLES,
+    PARAMS_UNREAD,
     SAMPLES_EACH,
-    UNREAD,
     ErrorNotes,
 )
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -75,14 +75,14 @@ def test_a_flood_of_causes_names_and_params_stays_bounded_and_is_counted_to_the_
     for number in range(3000):
         name = f"invented\n{number}" * 50
         notes.called("s0", name)
-        plan = plan_of(name, b'["%b"]' % (b"x" * 10_000), UNKNOWN)
+        plan = plan_of(name, b'["%b"]' % (b"x" * 10_000), UNKNOWN_RULE)
         notes.note(NOBODY, plan, failed(name, kind=FailureKind.METHOD_MISSING), 0.0)
     news = notes.take()
     assert news is not None
     assert len(news.groups) == MOST_GROUPS + 1
     assert sum(len(group.samples) for group in news.groups) <= MOST_SAMPLES
     assert sum(group.count for group in news.groups) == 3000
-    assert len(news.methods) == MOST_METHODS
+    assert len(news.methods) == MAX_NAMED_METHODS
     assert sum(method.calls for method in news.methods) + news.unnamed == 3000
     assert all(group.key.method.isprintable() and len(group.key.method) <= 64 for group in news.groups)
     log.take(news, 0.0)
@@ -92,7 +92,7 @@ def test_a_flood_of_causes_names_and_params_stays_bounded_and_is_counted_to_the_
 def test_failures_of_nodes_are_not_told_apart_by_invented_names() -> None:
     notes = ErrorNotes()
     for number in range(50):
-        notes.note(NOBODY, plan_of(f"invented{number}", rule=UNKNOWN), failed(), 0.0)
+        notes.note(NOBODY, plan_of(f"invented{number}", rule=UNKNOWN_RULE), failed(), 0.0)
     (group,) = noted(notes)
     assert (group.key.method, group.key.fault, group.count) == ("other", "service", 50)
 
@@ -108,7 +108,7 @@ def test_a_code_of_any_length_can_be_told_and_is_the_clients_to_read() -> None:
     assert str(2**70).encode() in (outcome.error or b"")
 
 
-def sampled(kind: Kind = "read", params: bytes = b'["0x1"]', *, on: bool = True, **more: Any) -> ErrorSample:
+def sampled(kind: MethodKind = "read", params: bytes = b'["0x1"]', *, on: bool = True, **more: Any) -> ErrorSample:
     notes = ErrorNotes()
     notes.params = on
     rule = Rule(method="m", cache=CacheClass.NEVER, kind=kind, **more)
@@ -122,8 +122,8 @@ def sampled(kind: Kind = "read", params: bytes = b'["0x1"]', *, on: bool = True,
     [
         (sampled(), '["0x1"]', ""),
         (sampled(on=False), "", PARAMS_OFF),
-        (sampled("write"), "", UNREAD),
-        (sampled(deny=True), "", UNREAD),
+        (sampled("write"), "", PARAMS_UNREAD),
+        (sampled(deny=True), "", PARAMS_UNREAD),
         (sampled(params=b'["a\n\x1b\xff"]'), '["a\\n\\x1b\ufffd"]', ""),
     ],
 )
@@ -153,7 +153,7 @@ RAW = f"0x{'f8' * 100}"
         (READ, True, True),
         (READ, False, False),
         (Rule(method="m", cache=CacheClass.NEVER, kind="send"), True, False),
-        (UNKNOWN, True, False),
+        (UNKNOWN_RULE, True, False),
     ],
 )
 def test_words_that_quote_params_are_folded_where_params_may_not_be_shown(rule: Rule, on: bool, quoted: bool) -> None:
@@ -168,9 +168,9 @@ def test_words_that_quote_params_are_folded_where_params_may_not_be_shown(rule: 
 
 def test_params_of_a_method_without_a_rule_are_left_out() -> None:
     notes = ErrorNotes()
-    notes.note(NOBODY, plan_of("personal_x", b'["password"]', UNKNOWN), failed(), 0.5)
+    notes.note(NOBODY, plan_of("personal_x", b'["password"]', UNKNOWN_RULE), failed(), 0.5)
     (group,) = noted(notes)
-    assert (group.samples[0].params, group.samples[0].params_note) == ("", UNREAD)
+    assert (group.samples[0].params, group.samples[0].params_note) == ("", PARAMS_UNREAD)
 
 
 # -- a whole worker --------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_an_error_that_comes_in_a_later_report_than_its_call_is_counted_for_the_
         news = notes.take()
         assert news is not None
         log.take(news, 0.0)
-        plan = plan_of("hmyv2_nope", b"[]", UNKNOWN)
+        plan = plan_of("hmyv2_nope", b"[]", UNKNOWN_RULE)
         notes.note(NOBODY, plan, failed("no such method", kind=FailureKind.METHOD_MISSING), 0.0)
     (named,) = log.methods()
     assert (named.calls, named.errors, named.last_seen) == (1, 1, 7.0)

@@ -81,7 +81,7 @@ async def test_a_hit_is_found_while_the_answer_is_kept_and_the_snapshot_stays_an
     [
         b'{"id":1.5,"method":"hmyv2_getBlockByNumber","params":[26,{}]}',
         b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}],"id":1}',
-        TEXT % 1 + b" " * jsonrpc.LONGEST_TEMPLATE,
+        TEXT % 1 + b" " * jsonrpc.MAX_TEMPLATE_BYTES,
     ],
 )
 async def test_what_is_no_plain_text_is_not(network: Network, text: bytes) -> None:

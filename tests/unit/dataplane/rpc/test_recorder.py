@@ -14,7 +14,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.admission import NOBODY
-from rpcaccel.dataplane.rpc.recorder import LARGEST, PATIENCE, Recorder
+from rpcaccel.dataplane.rpc.recorder import MAX_RECORDED_BYTES, UNASKED_SECONDS, Recorder
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.manual_clock import ManualClock
 from tests.support.proxy import Proxy, proxying, settings_for
@@ -100,7 +100,7 @@ def test_a_recording_nobody_takes_away_ends_with_the_next_call() -> None:
     made.take(1.0)
     assert made.before(None) is made
     made.answered(NOBODY, PLAN, GOOD, 0.0)
-    clock.advance(PATIENCE + 1)
+    clock.advance(UNASKED_SECONDS + 1)
     assert not over
     made.answered(NOBODY, PLAN, GOOD, 0.0)
     assert over
@@ -116,8 +116,8 @@ def test_a_sample_is_a_share_and_what_finds_no_room_is_counted() -> None:
     kept, missed = made.take(1.0)
     assert 400 < len(kept) < 600
     assert missed == 0
-    for _ in range(LARGEST // 200):
+    for _ in range(MAX_RECORDED_BYTES // 200):
         made.answered(NOBODY, PLAN, GOOD, 0.0)
     kept, missed = made.stop()
     assert 0 < missed < len(kept)
-    assert len(kept) + missed == LARGEST // 200
+    assert len(kept) + missed == MAX_RECORDED_BYTES // 200

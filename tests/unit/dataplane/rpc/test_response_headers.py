@@ -16,11 +16,11 @@ def read(lines: str) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in lines.split("\r\n")[:-1])
 
 
-def call(outcome: Outcome, shown: response_headers.Shown, seconds: float) -> dict[str, str]:
+def call(outcome: Outcome, shown: response_headers.HeadersShown, seconds: float) -> dict[str, str]:
     return read(response_headers.for_call(outcome, shown, seconds))
 
 
-def batch(outcomes: list[Outcome], shown: response_headers.Shown, seconds: float) -> dict[str, str]:
+def batch(outcomes: list[Outcome], shown: response_headers.HeadersShown, seconds: float) -> dict[str, str]:
     return read(response_headers.for_batch(outcomes, shown, seconds))
 
 
@@ -88,12 +88,14 @@ def test_the_time_a_client_gives_is_a_duration(told: str, seconds: float | None)
 
 
 @pytest.mark.parametrize("source", [AnswerSource.LOCAL, AnswerSource.MEMORY])
-@pytest.mark.parametrize("seconds", [0.0, 4.9e-6, response_headers.SHOWN, 1.23e-5, 0.5])
+@pytest.mark.parametrize("seconds", [0.0, 4.9e-6, response_headers.MIN_SHOWN_SECONDS, 1.23e-5, 0.5])
 @pytest.mark.parametrize("shown", ["all", "cache", "none"])
-def test_a_known_hit_is_told_as_any_other(source: AnswerSource, seconds: float, shown: response_headers.Shown) -> None:
+def test_a_known_hit_is_told_as_any_other(
+    source: AnswerSource, seconds: float, shown: response_headers.HeadersShown
+) -> None:
     time = response_headers.hundredths(seconds)
     lines = response_headers.for_call(Outcome(source=source, result=b"1", block=7), shown, seconds)
     assert (
         response_headers.of_hit(source is AnswerSource.LOCAL, 7, shown, time) == f"HTTP/1.1 200 OK\r\n{lines}".encode()
     )
-    assert (time == 0) == (seconds < response_headers.SHOWN)
+    assert (time == 0) == (seconds < response_headers.MIN_SHOWN_SECONDS)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, Bulkhead, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
@@ -66,7 +66,7 @@ async def test_an_answer_is_counted_with_its_bytes() -> None:
     [
         (PLAN.rule, Answer(result=b"1", elapsed=0.2), {"m": (1, 0.2)}),
         (Rule(method="m", cache=CacheClass.NEVER, heavy=True), Answer(result=b"1", elapsed=9.0), {"m": (1, 9.0)}),
-        (UNKNOWN, Answer(result=b"1", elapsed=0.2), {}),
+        (UNKNOWN_RULE, Answer(result=b"1", elapsed=0.2), {}),
         (PLAN.rule, Answer(error=b'{"code":3,"message":"no"}', elapsed=0.2), {}),
     ],
 )
@@ -117,7 +117,7 @@ async def test_a_result_that_the_method_never_has_is_a_failure_of_the_node() -> 
 
 @pytest.mark.parametrize(
     ("rule", "in_row"),
-    [(PLAN.rule, 1), (Rule(method="m", cache=CacheClass.NEVER, heavy=True), 0), (UNKNOWN, 0)],
+    [(PLAN.rule, 1), (Rule(method="m", cache=CacheClass.NEVER, heavy=True), 0), (UNKNOWN_RULE, 0)],
 )
 async def test_only_a_light_call_that_takes_too_long_is_a_failure_of_the_node(rule: Rule, in_row: int) -> None:
     run, node, cell = attempts(Failure(FailureKind.TIMEOUT, "no answer"), replace(PLAN, rule=rule))
@@ -129,7 +129,7 @@ async def test_only_a_light_call_that_takes_too_long_is_a_failure_of_the_node(ru
 async def test_whoever_cannot_be_reached_fails_whatever_the_call(bulkhead: Bulkhead) -> None:
     rules = {
         Bulkhead.HEAVY: Rule(method="m", cache=CacheClass.NEVER, heavy=True),
-        Bulkhead.UNKNOWN: UNKNOWN,
+        Bulkhead.UNKNOWN: UNKNOWN_RULE,
         Bulkhead.EXECUTION: Rule(method="m", cache=CacheClass.NEVER, executes=True),
     }
     plan = replace(PLAN, rule=rules.get(bulkhead, PLAN.rule))
@@ -139,8 +139,8 @@ async def test_whoever_cannot_be_reached_fails_whatever_the_call(bulkhead: Bulkh
 
 
 async def test_methods_without_a_rule_rest_no_longer_once_one_of_them_is_answered() -> None:
-    run, node, _ = attempts(Answer(result=b"1"), replace(PLAN, method="foo_one", rule=UNKNOWN))
-    node.learn(FailureKind.RATE_LIMITED, replace(PLAN, method="foo_two", rule=UNKNOWN), 1.0, retry_after=2.0)
+    run, node, _ = attempts(Answer(result=b"1"), replace(PLAN, method="foo_one", rule=UNKNOWN_RULE))
+    node.learn(FailureKind.RATE_LIMITED, replace(PLAN, method="foo_two", rule=UNKNOWN_RULE), 1.0, retry_after=2.0)
     await run.send(Asked(1, node, 1.0))
     assert not node.parking.methods
 

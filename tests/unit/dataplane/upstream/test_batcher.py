@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from rpcaccel.core.dispatch.batching import FEWEST_SLOTS, PATIENCE, Gathering
+from rpcaccel.core.dispatch.batching import FEWEST_SLOTS, SLOT_SECONDS, Gathering
 from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.rpc.admission import Caller
@@ -75,7 +75,7 @@ def pool(batcher: Batcher, clock: Callable[[], float] = lambda: 0.0) -> NodePool
 
 
 def plan(method: str, number: int) -> Plan:
-    return plan_of(RULES.get(method, UNKNOWN), b"[%d]" % number, method)
+    return plan_of(RULES.get(method, UNKNOWN_RULE), b"[%d]" % number, method)
 
 
 async def call(batcher: Batcher, method: str, number: int, *, timeout: float = 5.0) -> Answer | Failure:
@@ -155,7 +155,7 @@ async def test_a_slot_that_a_call_keeps_too_long_is_given_to_those_that_wait(nod
     pool(batcher, clock.now)
     tasks = await ask(batcher, FEWEST_SLOTS + 1)
     assert len(node.singles) == FEWEST_SLOTS
-    clock.advance(PATIENCE)
+    clock.advance(SLOT_SECONDS)
     async with asyncio.timeout(30):
         while len(node.singles) == FEWEST_SLOTS:  # a timer looks for such slots
             await asyncio.sleep(0.01)
@@ -178,7 +178,7 @@ async def test_calls_of_one_turn_that_find_no_slot_wait_for_one_that_is_kept_too
     assert "0 waiting" not in repr(batcher)
     async with asyncio.timeout(30):
         while "0 waiting" not in repr(batcher):
-            clock.advance(PATIENCE)
+            clock.advance(SLOT_SECONDS)
             await asyncio.sleep(0.01)
     node.open.set()
     await asyncio.gather(*tasks)

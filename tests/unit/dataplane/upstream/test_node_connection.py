@@ -15,7 +15,7 @@ from yarl import URL
 
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
 from rpcaccel.dataplane.event_loop import OneATurn
-from rpcaccel.dataplane.upstream.connector import LEGAL, ConnectionState, NodeConnection
+from rpcaccel.dataplane.upstream.connector import LEGAL_CONNECTION_EVENTS, ConnectionState, NodeConnection
 from tests.support.dataplane.raw_node import Call, RawNode
 from tests.support.services import SUPPORT
 from tests.support.waiting import until
@@ -298,7 +298,10 @@ async def test_what_is_not_in_the_table_raises_and_changes_nothing(take: Take, t
     for illegal in (lambda: connection.ask(REQUEST, None), connection.give_back, connection.close):
         with pytest.raises(RuntimeError, match="on a connection that is given back"):
             illegal()
-    assert {state for state, legal in LEGAL.items() if "ask" in legal} == {ConnectionState.IDLE, ConnectionState.CLOSED}
+    assert {state for state, legal in LEGAL_CONNECTION_EVENTS.items() if "ask" in legal} == {
+        ConnectionState.IDLE,
+        ConnectionState.CLOSED,
+    }
 
 
 # -- TLS ---------------------------------------------------------------------------------------------------------
