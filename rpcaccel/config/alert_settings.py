@@ -10,7 +10,7 @@ from rpcaccel.config.secrets import HeaderText, NodeUrl
 from rpcaccel.config.sections import Section
 from rpcaccel.config.value_types import NAME, Duration, HeaderName, listed
 
-MOST_WEBHOOKS = 10
+MAX_WEBHOOKS = 10
 _PAGE = 'the address of the page, such as "https://rpc.example:8889/", without user, password and query'
 
 
@@ -104,5 +104,5 @@ class AlertsSettings(Section):
         examples=["edge-1"],
     )
     webhooks: dict[Annotated[str, Field(pattern=NAME)], WebhookSettings] = Field(
-        default={}, max_length=MOST_WEBHOOKS, description="The receivers of alerts, by name; 10 at the most."
+        default={}, max_length=MAX_WEBHOOKS, description="The receivers of alerts, by name; 10 at the most."
     )

@@ -23,7 +23,7 @@ from rpcaccel.controlplane.admin.documents import WHILE
 from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
-from rpcaccel.controlplane.alerts.silences import KeptSilences
+from rpcaccel.controlplane.alerts.mutes import KeptMutes
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
 from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.nodes.auto_weights import AutoWeights
@@ -78,7 +78,7 @@ class Supervisor:
         self.ledger = Ledger(settings, origin, check=self._hindered)
         self.events = Events()
         self.errors = ErrorLog(began=time.time())
-        self.alerts = Alerting(settings)
+        self.alerts = Alerting()
         self._left_out: tuple[str, ...] = ()
         self._listen = ""
         self.links: list[Link] = []
@@ -163,8 +163,8 @@ class Supervisor:
         state = self.ledger.origin.state
         self._quotas.open(KeptFile(beside(state.path, "quota.json"), KeptQuotas) if state is not None else None)
         self._history_keeper.open(HistoryFile(beside(state.path, "history")) if state is not None else None)
-        self.alerts.open(KeptFile(beside(state.path, "silences.json"), KeptSilences) if state is not None else None)
-        self.alerts.adopt(settings)
+        if state is not None:
+            self.alerts.mutes.open(KeptFile(beside(state.path, "silences.json"), KeptMutes))
         self.ledger.publish = self._adopt
         self.ledger.heard = self._hear_change
         admin = await self._open_admin()
@@ -173,7 +173,7 @@ class Supervisor:
         self._history_keeper.start()
         self._watchdog.start()
         self._auto_weights.start()
-        self.alerts.start()
+        self.alerts.adopt(settings)
         await self._probers.adopt(settings)
         self._started.set()
         await self._share(settings)

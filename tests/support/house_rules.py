@@ -30,7 +30,7 @@ PURE_TYPES_ALLOWED = {"random"}
 CLIENT_ERRORS_HOMES = {
     "rpcaccel/dataplane/upstream/node_failures.py",
     "rpcaccel/controlplane/admin/diagnostics.py",
-    "rpcaccel/controlplane/alerts/webhook_client.py",
+    "rpcaccel/controlplane/alerts/alerting.py",
 }
 CLIENT_ERRORS = {
     name

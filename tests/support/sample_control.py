@@ -39,7 +39,8 @@ class SampleControl:
         )
         self.events = Events(quiet=0.2)
         self.errors = sample_log(time.monotonic())
-        self.alerts = Alerting(self.ledger.settings)
+        self.alerts = Alerting()
+        self.alerts.adopt(self.ledger.settings)
         self.cases: list[Case] = []
         self.refusal = ""
         self.lagging: list[str] = []

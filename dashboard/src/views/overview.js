@@ -7,7 +7,7 @@ import { NONE, block, count, duration, joined, money, percent, plural, rate, spa
 import { HeatChart } from "../heat.js";
 import { codeColour, outcomeSeries } from "../outcomes.js";
 import { button, firstCall, networkState, nodesOf, notices, quiet, section } from "../parts.js";
-import { silenceControl } from "../silence.js";
+import { muteControl } from "../mute.js";
 import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
 import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
@@ -158,8 +158,8 @@ function looked(nodes) {
 const chosen = (rows) => (timeSpan.network ? rows.filter(({ network }) => network === timeSpan.network) : rows);
 
 /** What needs attention comes first; when nothing does, the head says so. */
-function firstSection(networks, charts, changed, silenced) {
-  const parts = { readings: readings(), notices: notices((notice) => leadsTo(notice, networks), () => silenceControl(silenced)), span: spanControl(changed) };
+function firstSection(networks, charts, changed, muted) {
+  const parts = { readings: readings(), notices: notices((notice) => leadsTo(notice, networks), () => muteControl(muted)), span: spanControl(changed) };
   const well = h("span");
   let [all, told] = [false, []];
   const more = button("", () => {

@@ -1,10 +1,10 @@
-// Webhooks that are told of what needs attention: how it goes with each, a test, and what is silenced.
+// Webhooks that are told of what needs attention: how it goes with each, a test, and what is muted.
 
 import { change } from "../api.js";
 import { h, redraw, setText, state } from "../dom.js";
 import { NONE, count, duration, joined, moment } from "../format.js";
+import { endMute, mutedName } from "../mute.js";
 import { button, hint, quiet } from "../parts.js";
-import { silenced } from "../silence.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 import { group } from "./setting.js";
@@ -60,7 +60,7 @@ function webhookTable(said) {
       { title: "Tells", text: tells, cell: tells, fold: 2 },
       { title: "Form", text: ({ format }) => format, cell: ({ format }) => format, fold: 1 },
       { title: "Last taken", text: ({ taken_at: at }) => time(at), cell: ({ taken_at: at }) => time(at), fold: 4 },
-      { title: "Taken, lost", right: true, fold: 3, hint: "messages since the start; lost: given up or refused", text: ({ sent }) => `${sent.ok} ${sent.lost}`, cell: ({ sent }) => `${joined(count(sent.ok))}, ${joined(count(sent.lost))}` },
+      { title: "Taken, failed", right: true, fold: 3, hint: "messages since the start; those that failed are tried again", text: ({ sent }) => `${sent.ok} ${sent.failed}`, cell: ({ sent }) => `${joined(count(sent.ok))}, ${joined(count(sent.failed))}` },
       ...(store.writable ? [{ title: "", name: "Actions", look: "acts", build: (one) => acts(one, said) }] : []),
     ],
   });
@@ -94,25 +94,20 @@ function addForm() {
   return { element, open };
 }
 
-/** The silences in force, each with a way to end it. */
-function silenceList(said) {
+/** The mutes in force, each with a way to end it. */
+function muteList(said) {
   const list = h("ul", { class: "notices below" });
-  const line = ({ id, what, until, by, reason }) => h("li", {}, state("idle", ""), h("span", { class: "words" }, h("b", {}, silenced(what)), ` silenced until ${moment(until)}`,
-    quiet(`${by ? ` by ${by}` : ""}${reason ? `: ${reason}` : ""}`)), store.writable ? button("End", async () => {
-    try {
-      await change("DELETE", `alerts/silences/${encodeURIComponent(id)}`, {});
-      said(`${silenced(what)}: not silenced any more`, true);
-    } catch (problem) {
-      said(problem.message, false);
-    }
-  }, { class: "link", "aria-label": `End the silence of ${silenced(what)}` }) : null);
-  return { element: list, update: (silences) => {
-    list.hidden = !silences.length;
-    redraw(list, JSON.stringify(silences), () => silences.map(line));
+  const line = (one) => h("li", {}, state("idle", ""), h("span", { class: "words" }, h("b", {}, mutedName(one.what)), ` muted until ${moment(one.until)}`,
+    quiet(`${one.by ? ` by ${one.by}` : ""}${one.reason ? `: ${one.reason}` : ""}`)), store.writable
+    ? button("End", () => endMute(one).then(() => said(`${mutedName(one.what)}: not muted any more`), (problem) => said(problem.message, false)), { class: "link", "aria-label": `End the mute of ${mutedName(one.what)}` })
+    : null);
+  return { element: list, update: (mutes) => {
+    list.hidden = !mutes.length;
+    redraw(list, JSON.stringify(mutes), () => mutes.map(line));
   } };
 }
 
-/** The group of settings about alerts, with webhooks and silences below. `refresh()` asks for them again. */
+/** The group of settings about alerts, with webhooks and mutes below. `refresh()` asks for them again. */
 export function alertsGroup(title, note, paths, refresh) {
   const inner = group(title, note, paths);
   const word = h("p", { class: "said", role: "status" });
@@ -121,10 +116,10 @@ export function alertsGroup(title, note, paths, refresh) {
     word.classList.toggle("isbad", !well);
     refresh();
   };
-  const [table, form, silences] = [webhookTable(said), addForm(), silenceList(said)];
+  const [table, form, mutes] = [webhookTable(said), addForm(), muteList(said)];
   table.element.classList.add("cards", "webhooks");
   const none = hint("Nobody is told: there is no webhook.", "rpcaccel settings set alerts.webhooks.ops.url=https://hooks.example/…");
-  inner.element.append(h("div", { class: "below" }, form.element, table.element, none, word, silences.element));
+  inner.element.append(h("div", { class: "below" }, form.element, table.element, none, word, mutes.element));
   if (store.writable) inner.element.querySelector(".head").append(h("span", { class: "end" }, form.open));
   let last = null;
   const update = (documents) => {
@@ -134,11 +129,11 @@ export function alertsGroup(title, note, paths, refresh) {
     table.update(last.webhooks);
     table.element.hidden = !last.webhooks.length;
     none.hidden = last.webhooks.length > 0 || !form.element.hidden;
-    silences.update(last.silences);
+    mutes.update(last.mutes);
   };
   return { ...inner, update, gone: () => table.gone(), filter: (needle) => {
     const shown = inner.filter(needle);
-    const here = "alerts webhooks silences test".includes(needle);
+    const here = "alerts webhooks mutes test".includes(needle);
     inner.element.hidden = !shown && !here;
     return shown || Number(here);
   } };

@@ -134,7 +134,7 @@ class Admin:
         self.weight_routes = WeightRoutes(self.change_routes, view, self.history, wall)
         self.session = Login(self.gate, settings, self._address_of)
         self.query_routes = QueryRoutes(self.history, view, lambda: control.ledger.settings)
-        self.alert_routes = AlertRoutes(control)
+        self.alert_routes = AlertRoutes(control.alerts)
         self._settings = settings
         self._control = control
         self._live_events = LiveEvents(control)

@@ -10,11 +10,12 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from rpcaccel.config.model import NodeSettings
-from rpcaccel.controlplane.admin import alert_types, settings_types
 from rpcaccel.controlplane.admin import api_types as types
+from rpcaccel.controlplane.admin import settings_types
 from rpcaccel.controlplane.admin.auth import Guard, LoginRequest
 from rpcaccel.controlplane.admin.diagnostics import CallRequest
-from rpcaccel.controlplane.alerts.alerting import Alerting
+from rpcaccel.controlplane.alerts.alerting import Alerting, AlertsNow, AlertTestRequest, AlertTests
+from rpcaccel.controlplane.alerts.mutes import MuteRequest
 from rpcaccel.controlplane.settings.ledger import Ledger
 from rpcaccel.controlplane.stats.error_documents import ErrorGroupOpened, ErrorsNow
 from rpcaccel.controlplane.stats.events import Events
@@ -105,12 +106,9 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("GET", f"{_API}/errors", "errors", "read", ErrorsNow, query=_ERRORS),
     AdminRoute("GET", f"{_API}/errors/{{id}}", "error_group", "read", ErrorGroupOpened),
     AdminRoute("POST", f"{_API}/errors/try", "try_error", "read", types.Treatment, ErrorQuestion),
-    AdminRoute("GET", f"{_API}/alerts", "alert_routes.show", "read", alert_types.AlertsNow),
-    AdminRoute("POST", f"{_API}/alerts/test", "alert_routes.test", "change", alert_types.AlertTests,
-               alert_types.AlertTestRequest),
-    AdminRoute("POST", f"{_API}/alerts/silences", "alert_routes.silence", "change", alert_types.AlertsNow,
-               alert_types.SilenceRequest),
-    AdminRoute("DELETE", f"{_API}/alerts/silences/{{id}}", "alert_routes.unsilence", "change", alert_types.AlertsNow),
+    AdminRoute("GET", f"{_API}/alerts", "alert_routes.show", "read", AlertsNow),
+    AdminRoute("POST", f"{_API}/alerts/test", "alert_routes.test", "change", AlertTests, AlertTestRequest),
+    AdminRoute("POST", f"{_API}/alerts/mutes", "alert_routes.mute", "change", AlertsNow, MuteRequest),
     AdminRoute("GET", f"{_API}/workers", "change_routes.workers", "read", types.WorkerList),
     AdminRoute("GET", f"{_API}/hosts", "hosts", "read", HostsNow),
     AdminRoute("GET", f"{_API}/events", "change_routes.events", "read", content="text/event-stream", query=_LAST),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta, Struct
 
+from rpcaccel.controlplane.alerts.mutes import Mute
 from rpcaccel.controlplane.stats.proof_document import ProofNow
 from rpcaccel.controlplane.stats.series import ClientPast, Columns
 from rpcaccel.controlplane.stats.snapshot import NodeState
@@ -73,7 +74,7 @@ class Attention(TypedDict):
     subject: Annotated[str, Meta(description="A network, NETWORK/NODE, a tier, or what else it is about.")]
     text: str
     id: Annotated[str, Meta(description="Of the alert that it becomes; the same while the numbers change.")]
-    silenced: Annotated[At | None, Meta(description="Until when no webhook is told of it; null: it is told.")]
+    muted: Annotated[Mute | None, Meta(description="The mute that keeps it from webhooks; null: they are told.")]
 
 
 class WorkerNow(TypedDict):

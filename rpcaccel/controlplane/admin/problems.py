@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import orjson
+import msgspec
 from aiohttp import web
 
 from rpcaccel.config.errors import Fault
@@ -71,10 +71,10 @@ class ProblemError(Exception):
 
 def problem(status: int, title: str, more: dict[str, Any] | None = None) -> web.Response:
     """A problem document of this status."""
-    body = orjson.dumps({"type": "about:blank", "title": title, "status": status, **(more or {})})
+    body = msgspec.json.encode({"type": "about:blank", "title": title, "status": status, **(more or {})})
     return web.Response(status=status, body=body, content_type="application/problem+json")
 
 
-def json_response(document: Mapping[str, object]) -> web.Response:
+def json_response(document: object) -> web.Response:
     """An answer with this document."""
-    return web.Response(body=orjson.dumps(document), content_type="application/json")
+    return web.Response(body=msgspec.json.encode(document), content_type="application/json")

@@ -1,66 +1,56 @@
-"""Which alerts there are: something that needs attention becomes an alert once it has lasted, and ends once it has been
-away as long. Pure: the caller says what needs attention and what time it is.
+"""Which alerts there are. A notice becomes an alert that fires once it has lasted, and the alert is over once the
+notice has been away as long. Pure: the caller says what needs attention and what time it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from rpcaccel.controlplane.alerts.mutes import Mute
 from rpcaccel.controlplane.stats.snapshot import Notice
+from rpcaccel.controlplane.stats.summaries import At
 
 Level = Literal["warn", "bad"]
-MOST = 5000
-"""Alerts that are followed at once; what goes beyond them is on the page alone."""
-LONGEST_TEXT = 500
-"""Characters of a sentence that is told."""
+MAX_ALERTS = 5000
+"""Alerts that are followed at once; further notices are on the page alone."""
+MAX_SENTENCE_CHARACTERS = 500
 _NUMBER = re.compile(r"(?<![\w.:/-])\d[\d,]*(?:\.\d+)?(?![\w.:/-]*\w)")
 """A number by itself; the digits of a name ("w1") and of an address belong to it."""
 
 
 class Alert(Struct, frozen=True, kw_only=True):
-    """Something that has needed attention for long enough to be told. Times are on the clock of the caller."""
+    """Something that needs attention."""
 
     id: str
+    state: Annotated[Literal["waiting", "firing"], Meta(description="waiting: it has not lasted long enough yet.")]
     level: Level
     subject: str
-    kind: str
+    network: str | None = None
+    node: str | None = None
     text: str
-    since: float
-    """When it was first seen."""
-    ended: float | None = None
-    """When it was first missed; None while it lasts."""
-
-
-def matter(notice: Notice) -> str:
-    """The kind of a notice: what stays the same while the numbers in its sentence change."""
-    return notice.kind or _NUMBER.sub("#", notice.text)
+    since: At
+    muted: Annotated[Mute | None, Meta(description="The mute that keeps it from webhooks for the longest.")] = None
 
 
 def alert_id(notice: Notice) -> str:
-    """The id of the alert that a notice belongs to, the same over restarts and on every host."""
-    return _digest(notice.subject, matter(notice))
-
-
-@lru_cache(maxsize=MOST)
-def _digest(subject: str, kind: str) -> str:
-    return blake2b(f"{subject}\0{kind}".encode("utf-8", "replace"), digest_size=6).hexdigest()
+    """The id of the alert that a notice belongs to: the same while numbers in its sentence change, over restarts, and
+    on every host."""
+    kind = notice.kind or _NUMBER.sub("#", notice.text)
+    return blake2b(f"{notice.subject}\0{kind}".encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 class _Steady:
-    """A yes or no that follows what is seen only once that has held for a while."""
+    """A yes or no that turns only once the opposite has been seen for a while."""
 
-    __slots__ = ("on", "since", "turning")
+    __slots__ = ("on", "turning")
 
     def __init__(self) -> None:
         self.on = False
-        self.since = 0.0
-        """When what it says now was first seen."""
         self.turning: float | None = None
         """Since when the opposite is seen."""
 
@@ -71,22 +61,18 @@ class _Steady:
         if self.turning is None:
             self.turning = now
         if now - self.turning >= after:
-            self.on, self.since, self.turning = present, self.turning, None
-
-    @property
-    def idle(self) -> bool:
-        """Is it off, and nothing else seen?"""
-        return not self.on and self.turning is None
+            self.on, self.turning = present, None
 
 
 class _Followed:
-    """One alert to be, or that is: whether it lasts, and whether it is bad."""
+    """A notice that may become an alert, or has: whether it lasts, and whether it is bad."""
 
-    __slots__ = ("any", "bad", "notice")
+    __slots__ = ("bad", "lasts", "notice", "since")
 
-    def __init__(self, notice: Notice) -> None:
+    def __init__(self, notice: Notice, since: float) -> None:
         self.notice = notice
-        self.any, self.bad = _Steady(), _Steady()
+        self.since = since
+        self.lasts, self.bad = _Steady(), _Steady()
 
 
 class AlertBook:
@@ -96,12 +82,14 @@ class AlertBook:
         self._followed: dict[str, _Followed] = {}
 
     def __repr__(self) -> str:
-        return f"<AlertBook {len(self.firing())} of {len(self._followed)}>"
+        return f"<AlertBook of {len(self._followed)}>"
 
-    def look(self, notices: Iterable[Notice], now: float, after: float) -> None:
+    def look(self, notices: Iterable[Notice], now: float, unix: float, after: float) -> None:
         """Take in everything that needs attention at this moment; of notices with one id the worst counts.
 
         Args:
+            now: seconds on a clock that is never set.
+            unix: the same moment in seconds since 1970.
             after: seconds that something must hold to be believed.
         """
         seen: dict[str, Notice] = {}
@@ -110,42 +98,40 @@ class AlertBook:
             if id not in seen or (notice.level == "bad" and seen[id].level != "bad"):
                 seen[id] = notice
         for id, notice in seen.items():
-            one = self._followed.get(id)
-            if one is not None:
-                one.notice = notice
-            elif len(self._followed) < MOST:
-                self._followed[id] = _Followed(notice)
+            if id in self._followed:
+                self._followed[id].notice = notice
+            elif len(self._followed) < MAX_ALERTS:
+                self._followed[id] = _Followed(notice, unix)
         for id, one in list(self._followed.items()):
-            one.any.see(id in seen, now, after)
+            one.lasts.see(id in seen, now, after)
             one.bad.see(id in seen and seen[id].level == "bad", now, after)
-            if one.any.idle:
+            if not one.lasts.on and one.lasts.turning is None:
                 del self._followed[id]
 
-    def firing(self) -> dict[str, Alert]:
-        """The alerts that last, by id."""
-        return {id: _alert(id, one, one.any.since) for id, one in self._followed.items() if one.any.on}
+    def alerts(self, networks: Collection[str], mute: Callable[[str, str], Mute | None]) -> dict[str, Alert]:
+        """The alerts that fire, and those that will if they last, by id.
 
-    def waiting(self) -> dict[str, Alert]:
-        """What becomes an alert if it lasts, by id."""
-        return {id: _alert(id, one, one.any.turning or 0.0) for id, one in self._followed.items() if not one.any.on}
+        Args:
+            networks: the names of those that are served: an alert says which of them it is about.
+            mute: the mute that covers an alert, by its id and subject.
+        """
+        return {id: _alert(id, one, networks, mute) for id, one in self._followed.items()}
 
 
-def _alert(id: str, one: _Followed, since: float) -> Alert:
+def _alert(id: str, one: _Followed, networks: Collection[str], mute: Callable[[str, str], Mute | None]) -> Alert:
     notice = one.notice
-    level: Level = ("bad" if one.bad.on else "warn") if one.any.on else notice.level
+    steady: Level = "bad" if one.bad.on else "warn"
+    network, _, node = notice.subject.partition("/")
+    about_network = network in networks and notice.kind != "tier"  # a tier may be called like a network
+    text = notice.text
     return Alert(
         id=id,
-        level=level,
-        subject=notice.subject[:LONGEST_TEXT],
-        kind=matter(notice),
-        text=notice.text if len(notice.text) <= LONGEST_TEXT else f"{notice.text[: LONGEST_TEXT - 1]}…",
-        since=since,
+        state="firing" if one.lasts.on else "waiting",
+        level=steady if one.lasts.on else notice.level,
+        subject=notice.subject[:MAX_SENTENCE_CHARACTERS],
+        network=network if about_network else None,
+        node=node if about_network and node else None,
+        text=text if len(text) <= MAX_SENTENCE_CHARACTERS else f"{text[: MAX_SENTENCE_CHARACTERS - 1]}…",
+        since=one.since,
+        muted=mute(id, notice.subject),
     )
-
-
-def place_of(alert: Alert, networks: Collection[str]) -> tuple[str | None, str | None]:
-    """The network and the node that an alert is about; None for what it is not about."""
-    network, _, node = alert.subject.partition("/")
-    if alert.kind == "tier" or network not in networks:
-        return None, None
-    return network, node or None

@@ -111,7 +111,7 @@ class AlertFigures(Struct, frozen=True):
     """What webhooks were told since the start, and what they are told of now."""
 
     sent: Mapping[tuple[str, str], int] = {}
-    """Messages by webhook and result: ok, retried, lost."""
+    """Messages by webhook and result: ok, failed."""
     firing: Mapping[str, int] = {}
     """Alerts that last, by level."""
 

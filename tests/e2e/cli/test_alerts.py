@@ -41,10 +41,10 @@ async def told(receiver: WebhookReceiver, status: str, subject: str) -> Any:
 
 
 @pytest.mark.smoke
-async def test_a_receiver_is_told_of_a_node_that_dies_and_of_its_return_unless_it_is_silenced(
+async def test_a_receiver_is_told_of_a_node_that_dies_and_of_its_return_unless_it_is_muted(
     new_program: Callable[..., Program], http: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
-    """Silences, and webhooks that were set while it ran, outlive a restart."""
+    """Mutes, and webhooks that were set while it ran, outlive a restart."""
 
     async def started() -> Running:
         proxy = await found(new_program("serve", "--config", tmp_path / "rpcaccel.toml", env=env), http)
@@ -70,7 +70,7 @@ async def test_a_receiver_is_told_of_a_node_that_dies_and_of_its_return_unless_i
         assert any(subject in body.get("text", "") for body in receiver.bodies)
         assert (await proxy.metrics()).sum("rpcaccel_alerts_sent_total", webhook="ops", result="ok") >= 2
         await proxy.changed({"alerts": {"webhooks": {"late": {"url": receiver.url, "format": "slack"}}}})
-        status, _ = await proxy.change({"what": "harmony-s0", "seconds": 3600}, "alerts/silences", "POST")
+        status, _ = await proxy.change({"what": "harmony-s0", "seconds": 3600}, "alerts/mutes", "POST")
         assert status == 200
         everything = json.dumps([await proxy.api(name) for name in ("alerts", "settings", "overview", "changes")])
         assert await proxy.end() == 0
@@ -83,16 +83,16 @@ async def test_a_receiver_is_told_of_a_node_that_dies_and_of_its_return_unless_i
 async def stays_silent(proxy: Running, receiver: WebhookReceiver, before: int, lost: SimNode) -> None:
     """What was set before the restart holds: the node dies, and nobody is told more than `before`."""
     shown = await proxy.api("alerts")
-    assert [one["what"] for one in shown["silences"]] == ["harmony-s0"]
+    assert [one["what"] for one in shown["mutes"]] == ["harmony-s0"]
     assert {one["name"] for one in shown["webhooks"]} == {"ops", "chat", "late"}
     await lost.kill()
 
     async def seen() -> bool:
         alerts = (await proxy.api("alerts"))["alerts"]
         wanted = ("firing", f"harmony-s0/{lost.name}")
-        return any((one["state"], one["subject"]) == wanted and one["silenced"] for one in alerts)
+        return any((one["state"], one["subject"]) == wanted and one["muted"] for one in alerts)
 
-    await until("the silenced alert", seen)
+    await until("the muted alert", seen)
     assert await proxy.end() == 0
     assert len(receiver.bodies) == before
     assert "Traceback" not in proxy.program.output

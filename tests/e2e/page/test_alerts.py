@@ -1,4 +1,4 @@
-"""Alerts on the page: a sentence is silenced, webhooks are added, tested and removed, a reader only looks."""
+"""Alerts on the page: a sentence is muted, webhooks are added, tested and removed, a reader only looks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ async def control(receiver: WebhookReceiver) -> AsyncIterator[SampleControl]:
 async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
     admin = Admin(view, "127.0.0.1:0", control=control, interval=0.2)
     await admin.start()
-    control.alerts.start()
     view.advance(1.0, load=0.2)
     yield admin
     await admin.close()
@@ -75,30 +74,30 @@ async def test_a_webhook_is_sent_a_test_and_webhooks_are_added_and_removed_like_
     assert list(control.ledger.settings.alerts.webhooks) == ["chat"]
 
 
-async def test_a_sentence_of_attention_is_silenced_and_goes_on_being_shown(
+async def test_a_sentence_of_attention_is_muted_and_goes_on_being_shown(
     visitor: Visitor, admin: Admin, control: SampleControl
 ) -> None:
     page = await visitor.open(admin.address)
     line = page.locator(".first .notices li", has_text="14 blocks behind")
-    await line.get_by_role("button", name="Silence: harmony-s0/c").click()
+    await line.get_by_role("button", name="Mute: harmony-s0/c").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("what").select_option("harmony-s0 and its nodes")
     await dialog.get_by_label("for").select_option("4 hours")
     await dialog.get_by_label("reason").fill("new disks")
     assert await grave(page, "dialog") == []
-    await dialog.get_by_role("button", name="Silence", exact=True).click()
-    await expect(line).to_contain_text("silenced until")
-    (silence,) = control.alerts.silences
-    assert (silence.what, silence.until - silence.at, silence.reason) == ("harmony-s0", 14_400, "new disks")
+    await dialog.get_by_role("button", name="Mute", exact=True).click()
+    await expect(line).to_contain_text("muted until")
+    (mute,) = control.alerts.mutes.in_force()
+    assert (mute.what, mute.until - mute.at, mute.reason) == ("harmony-s0", 14_400, "new disks")
     await page.evaluate("location.hash = '#/settings/alerts'")
-    await expect(page.locator(".group", has_text="new disks")).to_contain_text("harmony-s0 silenced until")
+    await expect(page.locator(".group", has_text="new disks")).to_contain_text("harmony-s0 muted until")
     assert await grave(page, ".group:has(.said)") == []
     await page.evaluate("location.hash = '#/overview'")
-    await line.get_by_role("button", name="End silence: harmony-s0/c").click()
+    await line.get_by_role("button", name="End mute: harmony-s0/c").click()
     await expect(page.get_by_role("dialog")).to_contain_text("It is about harmony-s0")
     await page.get_by_role("button", name="End it").click()
-    await expect(line.get_by_role("button", name="Silence: harmony-s0/c", exact=True)).to_be_visible()
-    assert control.alerts.silences == ()
+    await expect(line.get_by_role("button", name="Mute: harmony-s0/c", exact=True)).to_be_visible()
+    assert control.alerts.mutes.in_force() == []
 
 
 async def test_a_button_keeps_the_focus_while_sentences_change_come_and_go_and_an_endless_word_is_broken(
@@ -107,7 +106,7 @@ async def test_a_button_keeps_the_focus_while_sentences_change_come_and_go_and_a
     page = await visitor.open(admin.address)
     lines = page.locator(".first .notices li")
     line = lines.filter(has_text="blocks behind")
-    button = line.get_by_role("button", name="Silence: harmony-s0/c")
+    button = line.get_by_role("button", name="Mute: harmony-s0/c")
     await button.focus()
     view.node_list[2] = replace(view.node_list[2], why="15 blocks behind; it gets no calls about newer blocks")
     await expect(line).to_contain_text("15 blocks behind")
@@ -126,12 +125,12 @@ async def test_a_button_keeps_the_focus_while_sentences_change_come_and_go_and_a
     assert await endless.evaluate("line => line.scrollWidth <= line.clientWidth")
 
 
-async def test_without_a_webhook_nothing_can_be_silenced_and_the_page_says_how_to_set_one(
+async def test_without_a_webhook_nothing_can_be_muted_and_the_page_says_how_to_set_one(
     visitor: Visitor, admin: Admin, control: SampleControl
 ) -> None:
     await control.ledger.change({"alerts": {"webhooks": {"ops": None}}}, Author("ann", "api"))
     page = await visitor.open(admin.address)
-    await expect(page.get_by_role("button", name="Silence: harmony-s0/c")).to_be_hidden()
+    await expect(page.get_by_role("button", name="Mute: harmony-s0/c")).to_be_hidden()
     link = page.locator(".first").get_by_role("link", name="alerts")
     await expect(link).to_have_attribute("title", "no webhook is told")
     await link.click()

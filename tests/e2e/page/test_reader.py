@@ -70,6 +70,6 @@ async def test_a_reader_logs_in_reads_nodes_rules_settings_and_alerts_without_co
 
         await turn_to(page, "overview")
         await expect(page.locator(".first .notices li").first).to_be_visible()
-        await expect(page.get_by_role("button", name="Silence: harmony-s0/c")).to_be_hidden()
+        await expect(page.get_by_role("button", name="Mute: harmony-s0/c")).to_be_hidden()
         await page.get_by_role("button", name="Log out guest").click()
         await expect(page.get_by_role("button", name="Log in")).to_be_visible()

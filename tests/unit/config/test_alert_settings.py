@@ -9,14 +9,14 @@ from typing import Any
 import orjson
 import pytest
 
-from rpcaccel.config.alert_settings import MOST_WEBHOOKS
+from rpcaccel.config.alert_settings import MAX_WEBHOOKS
 from rpcaccel.config.load import load
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import apply, to_document
 from rpcaccel.config.validate import validate
 from rpcaccel.controlplane.alerts.alert_book import Alert
-from rpcaccel.controlplane.alerts.alert_forms import TellingHost, body_of
-from rpcaccel.controlplane.alerts.delivery import AlertMessage, News
+from rpcaccel.controlplane.alerts.alert_messages import body_of
+from rpcaccel.controlplane.alerts.receiver import AlertNews
 from tests.support.services import ROOT
 
 PAGE = (ROOT / "docs" / "alerts.md").read_text()
@@ -56,7 +56,7 @@ def test_of_an_address_and_headers_nothing_is_shown_but_the_host() -> None:
         ({"webhooks": {"ops": {"url": URL, "timeout": 61}}}, "alerts.webhooks.ops.timeout: found 61.0"),
         ({"webhooks": {"ops": {"url": URL, "networks": ["s1"]}}}, "alerts.webhooks.ops.networks[0]: found"),
         ({"webhooks": {"ops": {"url": URL, "headers": {"Content-Type": "x"}}}}, "alerts.webhooks.ops.headers.Content-"),
-        ({"webhooks": {str(n): {"url": URL} for n in range(MOST_WEBHOOKS + 1)}}, "alerts.webhooks: found a table"),
+        ({"webhooks": {str(n): {"url": URL} for n in range(MAX_WEBHOOKS + 1)}}, "alerts.webhooks: found a table"),
         ({"after": "25h"}, "alerts.after: found"),
         ({"page": "https://u:S3cret@h/"}, "alerts.page: found https://h, expected the address of the page"),
         ({"page": "h"}, "alerts.page: found"),
@@ -92,6 +92,6 @@ def test_what_the_page_about_alerts_shows_as_a_file_is_valid(tmp_path: Path) -> 
 def test_the_document_that_the_page_about_alerts_shows_is_the_one_that_is_sent() -> None:
     (shown,) = (orjson.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
     about = shown["alerts"][0]
-    alert = Alert(id=about["id"], level="bad", subject=about["subject"], kind="node", text=about["text"], since=0.0)
-    host = TellingHost(shown["host"], shown["page"], ["harmony-s0"], lambda at: 1_790_000_000 + at)
-    assert orjson.loads(body_of(AlertMessage((News(alert),)), "json", host)) == shown
+    same = {name: about[name] for name in ("id", "level", "subject", "network", "node", "text")}
+    news = AlertNews(alert=Alert(**same, state="firing", since=1_790_000_000))
+    assert orjson.loads(body_of([news], "json", shown["host"], shown["page"])) == shown

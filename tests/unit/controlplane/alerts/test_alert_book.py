@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from rpcaccel.controlplane.alerts.alert_book import MOST, AlertBook, alert_id, place_of
+from rpcaccel.controlplane.alerts.alert_book import MAX_ALERTS, Alert, AlertBook, alert_id
 from rpcaccel.controlplane.stats.snapshot import Notice
 
 AFTER = 30.0
@@ -16,43 +16,57 @@ def stands(seconds: float = 60, level: Literal["warn", "bad"] = "warn") -> Notic
     return Notice(level, "s0", f"s0 has seen no new block for {seconds} s", "no block")
 
 
-def watched(*looks: tuple[float, list[Notice]], after: float = AFTER) -> AlertBook:
-    book = AlertBook()
-    for now, notices in looks:
-        book.look(notices, now, after)
-    return book
+class Book:
+    """An AlertBook that is looked at once a line; a moment is 1,000 seconds later in seconds since 1970."""
+
+    def __init__(self, *looks: tuple[float, list[Notice]], after: float = AFTER) -> None:
+        self.book, self.after = AlertBook(), after
+        for now, notices in looks:
+            self.look(notices, now)
+
+    def look(self, notices: list[Notice], now: float) -> None:
+        self.book.look(notices, now, now + 1000, self.after)
+
+    def alerts(self, state: str) -> list[Alert]:
+        found = self.book.alerts(["s0", "redis"], lambda _id, _subject: None)
+        assert all(one.id == id for id, one in found.items())
+        return [one for one in found.values() if one.state == state]
+
+    @property
+    def firing(self) -> list[Alert]:
+        return self.alerts("firing")
+
+    @property
+    def waiting(self) -> list[Alert]:
+        return self.alerts("waiting")
 
 
 def test_what_has_lasted_is_an_alert_and_what_has_not_waits() -> None:
-    book = watched((0, [stands(60)]), (29, [stands(89)]))
-    assert not book.firing()
-    assert [alert.since for alert in book.waiting().values()] == [0]
-    book.look([stands(90)], 30, AFTER)
-    ((id, alert),) = book.firing().items()
-    assert (id, alert.level, alert.since, alert.ended) == (alert_id(stands()), "warn", 0, None)
+    book = Book((0, [stands(60)]), (29, [stands(89)]))
+    assert not book.firing
+    assert [alert.since for alert in book.waiting] == [1000]
+    book.look([stands(90)], 30)
+    (alert,) = book.firing
+    assert (alert.id, alert.level, alert.since) == (alert_id(stands()), "warn", 1000)
     assert alert.text == "s0 has seen no new block for 90 s"
-    assert not book.waiting()
+    assert not book.waiting
 
 
 def test_what_flickers_is_no_alert_and_a_flicker_ends_none() -> None:
-    book = watched(*((now, [stands()] if now % 20 < 10 else []) for now in range(0, 200, 5)))
-    assert not book.firing()
-    book = watched((0, [stands()]), (30, [stands()]), (31, []), (60, []), (60.5, [stands()]), (90, []), (119, []))
-    assert book.firing()
-    book.look([], 120, AFTER)
-    assert not book.firing()
-    assert not book.waiting()
+    book = Book(*((now, [stands()] if now % 20 < 10 else []) for now in range(0, 200, 5)))
+    assert not book.firing
+    book = Book((0, [stands()]), (30, [stands()]), (31, []), (60, []), (60.5, [stands()]), (90, []), (119, []))
+    assert book.firing
+    book.look([], 120)
+    assert not book.firing
+    assert not book.waiting
 
 
 def test_an_alert_that_becomes_worse_is_the_same_alert() -> None:
-    book = watched((0, [stands()]), (30, [stands()]), (40, [stands(level="bad")]), (69, [stands(level="bad")]))
-    assert [alert.level for alert in book.firing().values()] == ["warn"]
-    book.look([stands(level="bad")], 70, AFTER)
-    assert [(alert.level, alert.since) for alert in book.firing().values()] == [("bad", 0)]
-
-
-def test_without_a_wait_everything_is_an_alert_at_once() -> None:
-    assert [one.level for one in watched((0, [stands(level="bad")]), after=0).firing().values()] == ["bad"]
+    book = Book((0, [stands()]), (30, [stands()]), (40, [stands(level="bad")]), (69, [stands(level="bad")]))
+    assert [alert.level for alert in book.firing] == ["warn"]
+    book.look([stands(level="bad")], 70)
+    assert [(alert.level, alert.since) for alert in book.firing] == [("bad", 1000)]
 
 
 @pytest.mark.parametrize(
@@ -75,15 +89,15 @@ def test_the_subject_and_a_given_kind_make_the_id_and_the_sentence_does_not() ->
 
 
 def test_the_number_of_alerts_and_the_length_of_a_sentence_are_bounded() -> None:
-    many = [Notice("warn", f"s0/{number}", "x" * 5000, "node") for number in range(MOST + 10)]
-    firing = watched((0, many), after=0).firing()
-    assert len(firing) == MOST
-    assert {len(alert.text) for alert in firing.values()} == {500}
+    many = [Notice("warn", f"s0/{number}", "x" * 5000, "node") for number in range(MAX_ALERTS + 10)]
+    firing = Book((0, many), after=0).firing
+    assert len(firing) == MAX_ALERTS
+    assert {len(alert.text) for alert in firing} == {500}
 
 
 def test_of_notices_with_one_id_the_worst_counts() -> None:
-    book = watched((0, [stands(1), stands(2, "bad"), stands(3)]), after=0)
-    assert [(alert.level, alert.text[-3:]) for alert in book.firing().values()] == [("bad", "2 s")]
+    book = Book((0, [stands(1), stands(2, "bad"), stands(3)]), after=0)
+    assert [(alert.level, alert.text[-3:]) for alert in book.firing] == [("bad", "2 s")]
 
 
 @pytest.mark.parametrize(
@@ -98,5 +112,5 @@ def test_of_notices_with_one_id_the_worst_counts() -> None:
 def test_an_alert_names_the_network_and_node_that_it_is_about(
     notice: Notice, place: tuple[str | None, str | None]
 ) -> None:
-    (alert,) = watched((0, [notice]), after=0).firing().values()
-    assert place_of(alert, ["s0", "redis"]) == place
+    (alert,) = Book((0, [notice]), after=0).firing
+    assert (alert.network, alert.node) == place
