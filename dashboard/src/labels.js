@@ -33,7 +33,7 @@ const LABELS = {
   "networks.*.outliers.rest": ["First exclusion of an outlier"], "networks.*.slow_start": ["Slow start of a returning node"],
   "networks.*.concurrency.least": ["Light calls at once on a node", "at least"], "networks.*.concurrency.heavy_wait": ["Queue time of a heavy call"], "networks.*.concurrency.wait": ["Queue time of a light call"], "networks.*.concurrency.waiting": ["Calls that may queue", "calls"],
   "networks.*.transactions.share": ["Transactions go to", "of nodes"], "networks.*.transactions.at_least": ["Transactions go to at least", "nodes"],
-  "networks.*.balancer": ["Balancer"], "networks.*.hash_key": ["Hash key"], "networks.*.weights": ["Suggested weights are applied"],
+  "networks.*.balancer": ["Balancer"], "networks.*.hash_key": ["Hash key"],
   "networks.*.finality_depth": ["Blocks until final", "blocks"], "networks.*.block_time": ["Time between blocks"], "networks.*.websockets": ["WebSockets to nodes"], "networks.*.hidden_lag": ["Lag hidden behind a node's URL"], "networks.*.refresh": ["Fetch again at a new head", "of node calls"],
   "networks.*.agreement.share": ["Calls for comparisons", "of answers"], "networks.*.agreement.budget": ["Comparisons, at most", "calls a minute"], "networks.*.agreement.keep": ["Cases that are kept"], "networks.*.prove": ["Nodes are proved by themselves"], "networks.*.on_disagreement": ["A node that is contradicted"],
   "networks.*.price": ["A million calls to nodes cost"],

@@ -180,13 +180,6 @@ export class Store {
     return this.send(() => change("PATCH", "settings", this.patch(), { expected: this.current.revision }), new Map(this.drafts));
   }
 
-  /** Give nodes of a network the suggested weights that were shown; what is collected of their weights is collected no more. */
-  applyWeights(network, weights) {
-    const keys = Object.keys(weights).map((id) => ["networks", network, "nodes", id, "weight"].join(KEY));
-    const drafted = new Map([...this.drafts].filter(([key]) => keys.includes(key)));
-    return this.send(() => change("POST", `networks/${encodeURIComponent(network)}/weights`, { weights }, { expected: this.current.revision }), drafted);
-  }
-
   /** Back to the settings of revision `to`; to those before the last change when it is null. */
   undo(to = null) {
     return this.send(() => change("POST", "settings/undo", to === null ? {} : { to }, { expected: this.current.revision }));

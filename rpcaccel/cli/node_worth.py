@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from rpcaccel.cli import admin_client, terminal
-from rpcaccel.core.weights.weighing import told
+from rpcaccel.core.stats.suggested_weights import told
 from rpcaccel.core.wire.printable import printable
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ _CASES = 10
 """Cases of disagreement of a network that are printed."""
 _NAMED = 4
 """Kinds of errors that are named beside their sum."""
+_FIGURES = ("weight", "suggested", "calls", "share", "p50", "p99",
+            "others x", "errors", "lost hedges", "behind", "agreement")  # fmt: skip
 
 
 def show(admin: str, over: str, *, as_json: bool) -> None:
@@ -80,17 +82,12 @@ def apply(admin: str, *, yes: bool, as_json: bool) -> int:
 
 
 def said(network: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[str]:
-    """The suggested weights of a network with their reasons, and what calls would have taken with them."""
+    """The suggested weights of a network with their reasons."""
     yield printable(f"{network['network']}: {network['why']}")
-    if not network["suggested"]:
-        return
     for node in nodes:
         advice = node["suggested_weight"]
         if advice:
             yield printable(f"  {node['id']}: weight {node['weight']} -> {advice['value']}: {advice['why']}")
-    now, then = network["now"], network["suggested"]
-    figures = ", ".join(f"{name} {_told(now[name])} -> {_told(then[name])}" for name in ("p50", "p99", "mean"))
-    yield f"  the last hour's calls, replayed: {figures}"
 
 
 def table(nodes: list[dict[str, Any]], found: dict[str, Any], title: str) -> Table:
@@ -100,7 +97,7 @@ def table(nodes: list[dict[str, Any]], found: dict[str, Any], title: str) -> Tab
 
     made = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
     made.add_column("node")
-    for heading in ("weight", "suggested", "calls", "share", "p50", "p99", "others x", "errors", "behind", "agreement"):
+    for heading in _FIGURES:
         made.add_column(heading, justify="right")
     for heading in ("quota", "cost"):
         made.add_column(heading)
@@ -121,6 +118,7 @@ def _cells(node: dict[str, Any], currency: str) -> tuple[str, ...]:
         _told(latency["p99"]),
         _spread(latency),
         _errors(node["errors"]),
+        str(node["overtaken"]),
         "–" if lag["behind_share"] is None else f"{lag['behind_share']:.1%} (p99 {lag['p99']})",
         _agreement(node["agreement"]),
         ", ".join(map(_quota, node["quota"])),

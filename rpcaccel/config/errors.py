@@ -33,6 +33,11 @@ _LONGEST_KEY, _LONGEST_TEXT = 200, 16_384
 """Characters of a key, and of a text, which may stand for a list."""
 _DEEPEST = 16
 """Tables and lists that stand in one another."""
+RETIRED = {
+    "weights": 'take it out: suggested weights are applied by people alone. balancer = "peak_ewma" follows by itself '
+    "how quick nodes are"
+}
+"""Settings of a network that older versions had, and what to do instead."""
 _LONGEST = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _KEY = "[key]"
@@ -210,7 +215,9 @@ def _in_place_of_a_table(value: object, path: Path) -> str:
 
 
 def unknown_key(path: Path, known: Iterable[str], source: str = "") -> Fault:
-    """The fault of a key that does not exist, with the nearest that does."""
+    """The fault of a key that does not exist, with the nearest that does, or of one that is retired."""
+    if len(path) == 3 and path[0] == "networks" and path[2] in RETIRED:
+        return Fault(dotted(path), "", f"no longer a setting; {RETIRED[str(path[2])]}", source)
     close = get_close_matches(str(path[-1]), list(known), n=1)
     return Fault(dotted(path), "", f"unknown key{f'; did you mean {close[0]}?' if close else ''}", source)
 

@@ -330,10 +330,6 @@ class NetworkSettings(ResilientNetwork):
         description='How a node is chosen: "smooth_weighted" by weights alone, "peak_ewma" by latency as well, '
         '"consistent_hash" by what the call asks for (hash_key).',
     )
-    weights: Literal["manual", "auto"] = Field(
-        default="manual",
-        description='Who applies suggested weights: with "manual" an operator, with "auto" rpcaccel, in small steps.',
-    )
     hash_key: Literal["method", "params", "first-param", "client"] = Field(
         default="method",
         description='The balancer consistent_hash sends calls that have this in common to the same node. "params" '

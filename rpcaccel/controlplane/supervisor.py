@@ -26,7 +26,6 @@ from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
 from rpcaccel.controlplane.host_exchange import HostExchange
-from rpcaccel.controlplane.nodes.auto_weights import AutoWeights
 from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
 from rpcaccel.controlplane.nodes.probers import Probers
 from rpcaccel.controlplane.nodes.quotas import KeptQuotas, Quotas
@@ -41,7 +40,6 @@ from rpcaccel.controlplane.stats.host_report import HostReport, counted, page_of
 from rpcaccel.controlplane.stats.notices import LogNotice, trouble
 from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.stats.summaries import readings
-from rpcaccel.controlplane.stats.worth import Gathered
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.operations import purge
 from rpcaccel.controlplane.workers.process_link import ProcessLink
@@ -102,10 +100,6 @@ class Supervisor:
             heads=lambda: tuple(map(self._with_suspects, self._probers.heads.values())),
             bury=self._bury,
             heard=lambda event: self.events.tell("worker", msgspec.to_builtins(event)),
-        )
-        self._auto_weights = AutoWeights(
-            self.ledger,
-            lambda: Gathered(self._history.nodes, self.overview.frame().nodes, self.settings, time.time()),
         )
         self._watchdog = Watchdog(self._workers.serving, lambda: self.settings.worker_timeout)
         self._told = asyncio.Event()
@@ -172,7 +166,6 @@ class Supervisor:
         self._quotas.start()
         self._history_keeper.start()
         self._watchdog.start()
-        self._auto_weights.start()
         self.alerts.adopt(settings)
         await self._probers.adopt(settings)
         self._started.set()
@@ -224,7 +217,6 @@ class Supervisor:
             last_first.push_async_callback(self._hosts.stop)
             last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout, self.settings.drain_linger)
             last_first.push_async_callback(self._watchdog.stop)
-            last_first.push_async_callback(self._auto_weights.stop)
             last_first.push_async_callback(self.disagreements.stop)
             if self._renewing is not None:
                 self._renewing.cancel()

@@ -9,7 +9,7 @@ import { routesGroup } from "./routes.js";
 import { group } from "./setting.js";
 import { alertsGroup } from "./webhooks.js";
 
-const ELSEWHERE = /^networks\.\*\.(balancer$|hash_key$|weights$|nodes\.)/;
+const ELSEWHERE = /^networks\.\*\.(balancer$|hash_key$|nodes\.)/;
 const N = "networks.*.";
 const ALERTS = "Alerts";
 /** [title, note, beginnings of paths in their order]; the first group that one fits has the setting. */

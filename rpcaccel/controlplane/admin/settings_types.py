@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 from rpcaccel.config.patch import Edit
 from rpcaccel.config.schema import Described
 from rpcaccel.controlplane.settings.audit import Change
-from rpcaccel.core.weights.whole_weights import LARGEST
 
 
 class Difference(TypedDict):
@@ -54,7 +53,7 @@ class WeightsRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The suggested weights to apply: those that were shown, or those of this moment if none are named."""
 
     weights: Annotated[
-        dict[str, Annotated[int, Meta(ge=1, le=LARGEST)]],
+        dict[str, Annotated[int, Meta(ge=1, le=1000)]],
         Meta(description="By node id; all that are suggested now if unset."),
     ] = {}
 

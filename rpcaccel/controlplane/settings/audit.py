@@ -15,8 +15,7 @@ Action = Literal["start", "change", "undo", "reload", "shared"]
 
 
 class Author(Struct, frozen=True):
-    """The author of a change: the name, and the way that the change came (page, cli, api, signal; weights: by
-    itself, where networks.*.weights is "auto")."""
+    """The author of a change: the name, and the way that the change came (page, cli, api, signal)."""
 
     name: str
     via: str = "api"

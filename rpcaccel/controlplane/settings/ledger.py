@@ -13,6 +13,7 @@ from operator import is_not
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
+import structlog
 from msgspec import Struct
 
 from rpcaccel.config.errors import MOST_CHANGED, ConfigError, Fault, Path, excess
@@ -31,6 +32,8 @@ FIRST_REVISION = 1
 KEEP = 50
 """Older revisions that undo may go back to."""
 KEEP_SAVED = 10
+
+log = structlog.get_logger("rpcaccel.settings")
 
 
 class Earlier(Struct, frozen=True):
@@ -283,9 +286,12 @@ class Ledger:
     async def take_over(self, overlay: Mapping[str, Any], author: Author) -> Change | None:
         """Adopt the overlay of another host instead of the one in force. The caller holds `changing`."""
         try:
-            settings = await self._checked(lay(self.base, overlay).settings)
+            laid = lay(self.base, overlay)
+            settings = await self._checked(laid.settings)
         except ConfigError as error:
             raise InvalidSettingsError(error.faults) from None
+        for sentence in laid.left_out:
+            log.warning(sentence, by=author.name)
         return await self._make(settings, "shared", author)
 
     def _expect(self, revision: int | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rpcaccel.config.errors import ConfigError, Path
+from rpcaccel.config.errors import RETIRED, ConfigError, Path, dotted
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import apply, to_table
 
@@ -94,8 +94,8 @@ class Laid(NamedTuple):
 
 
 def lay(base: Settings, overlay: Mapping[str, Any]) -> Laid:
-    """Lay an overlay (a merge patch) over `base`, without its changes of nodes and networks that `base` no longer has.
-    Raises ConfigError when the rest does not make settings."""
+    """Lay an overlay (a merge patch) over `base`, without its changes of nodes and networks that `base` no longer has,
+    and without retired settings of an older version. Raises ConfigError when the rest does not make settings."""
     left_out: list[str] = []
     result = apply(base, {**overlay, **_networks(base, overlay, left_out)})
     if isinstance(result, Settings):
@@ -114,8 +114,14 @@ def _networks(base: Settings, overlay: Mapping[str, Any], left_out: list[str]) -
         if name not in base.networks and not stands_alone:
             left_out.append(f"what was changed of network {name} is left out: it is no longer there")
         else:
-            kept[name] = _nodes(base, name, change, left_out)
+            kept[name] = _nodes(base, name, _without_retired(name, change, left_out), left_out)
     return {"networks": kept}
+
+
+def _without_retired(name: str, change: Any, left_out: list[str]) -> Any:
+    retired = RETIRED.keys() & change.keys() if isinstance(change, Mapping) else ()
+    left_out += [f"{dotted(('networks', name, key))} is left out: it is no longer a setting" for key in sorted(retired)]
+    return {key: value for key, value in change.items() if key not in retired} if retired else change
 
 
 def _nodes(base: Settings, name: str, change: Any, left_out: list[str]) -> Any:

@@ -17,12 +17,13 @@ from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.controlplane.stats.summaries import At, Seconds, Share
 from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
 from rpcaccel.core.agreement.cases import Case
+from rpcaccel.core.stats.comparison import compare, pool
 from rpcaccel.core.stats.histogram import Histogram
-from rpcaccel.core.weights.comparison import compare
-from rpcaccel.core.weights.forecast import Forecast, pool
-from rpcaccel.core.weights.weighing import Suggestion
+from rpcaccel.core.stats.suggested_weights import Suggestion
 
 A_MILLION = 1e6
+_OVERTAKEN = "overtaken"
+"""The kind of an attempt that was given up because another node answered first. It is no error of the node."""
 Times = Annotated[
     float | None, Meta(description="How many times the seconds of the others it took, for the same methods.")
 ]
@@ -121,7 +122,8 @@ class NodeReported(TypedDict):
     share: Annotated[float | None, Meta(description="Of all attempts of its network.")]
     agreement: Agreement
     latency: LatencyReported
-    errors: Annotated[dict[str, int], Meta(description="Attempts without a result, by kind.")]
+    errors: Annotated[dict[str, int], Meta(description="Attempts without a result, by kind, but for those overtaken.")]
+    overtaken: Annotated[int, Meta(description="Attempts given up because a second node, asked as well, was quicker.")]
     lag: LagReported
     quota: list[QuotaProjected]
     cost: Annotated[float | None, Meta(description="Of its calls, in `currency`; null where the network has no price.")]
@@ -131,22 +133,14 @@ class NodeReported(TypedDict):
     ]
 
 
-class CallTimes(TypedDict):
-    """How long calls to nodes take."""
-
-    p50: Seconds | None
-    p99: Seconds | None
-    mean: Seconds | None
-
-
 class NetworkWeighed(TypedDict):
-    """The calls of a network in the last hour, as they were and as they would have been with the suggested weights."""
+    """What the suggested weights of a network are worth, by its calls of the last hour."""
 
     network: str
-    weights: Annotated[Literal["manual", "auto"], Meta(description="Who applies what is suggested.")]
-    now: CallTimes
-    suggested: Annotated[CallTimes | None, Meta(description="null where nothing is suggested.")]
-    gain: Annotated[Share | None, Meta(description="Of the mean, errors counted in; null where nothing is suggested.")]
+    gain: Annotated[
+        Share | None,
+        Meta(description="Of the mean latency, errors counted in; null where nothing is suggested."),
+    ]
     why: Annotated[str, Meta(description="A sentence: why these weights, or why none.")]
 
 
@@ -175,7 +169,8 @@ def report(gathered: Gathered, over: Over, cases: Iterable[Case] = ()) -> NodesR
             for one in _network(name, network, gathered, past, suggestions[name])
         ],
         "networks": [
-            _weighed(name, network, suggestions[name]) for name, network in gathered.settings.networks.items()
+            {"network": name, "gain": made.gain if made.weights else None, "why": made.why}
+            for name, made in suggestions.items()
         ],
         "cases": [_case(case) for case in cases],
     }
@@ -195,21 +190,6 @@ def _case(case: Case) -> CaseReported:
         ],
         "minority": list(case.minority),
     }
-
-
-def _weighed(name: str, network: NetworkSettings, made: Suggestion) -> NetworkWeighed:
-    return {
-        "network": name,
-        "weights": network.weights,
-        "now": _times(made.now),
-        "suggested": _times(made.then) if made.weights else None,
-        "gain": made.gain if made.weights else None,
-        "why": made.why,
-    }
-
-
-def _times(forecast: Forecast) -> CallTimes:
-    return {"p50": forecast.p50, "p99": forecast.p99, "mean": forecast.mean}
 
 
 def _network(
@@ -250,7 +230,8 @@ def _node(
             "suspect": view.suspect,
         },
         "latency": _latency(one, whole),
-        "errors": one.failures,
+        "errors": {kind: count for kind, count in one.failures.items() if kind != _OVERTAKEN},
+        "overtaken": one.failures.get(_OVERTAKEN, 0),
         "lag": {"p50": one.lag(0.5), "p99": one.lag(0.99), "behind_share": ratio(one.behind, one.looks)},
         "quota": _quota(view, network, one, gathered, past),
         "cost": one.calls * network.price / A_MILLION if network.price else None,

@@ -1,58 +1,42 @@
-"""Suggested weights over real HTTP: simulated nodes of 20, 60 and 200 ms, one of them with a quota a second."""
+"""Suggested weights over real HTTP: simulated nodes, of which one is slow."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import time
-from statistics import fmean
+import json
 from typing import Any
 
+from rpcaccel.core.stats.suggested_weights import ENOUGH_CALLS
 from rpcaccel.simnode.server.factories import harmony_chain
 from tests.support.fleet import NETWORK, Fleet, GatedNode, fleet_of
 from tests.support.running import until
 
-RATE, SECONDS, UNTIMED = 80.0, 4.0, 1.5
-"""Calls a second, and for how long; those of the first seconds use up what a quota has saved, and are not timed."""
-QUOTA = 30.0
-"""Calls a second that the quickest node is given at the most."""
+BATCH = 100
+METHOD = "hmyv2_getBlockTransactionCountByNumber"
 
 
-class Paced:
-    """Calls at a constant rate, no two alike, and how long they took."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
-        self.blocks = itertools.count(1)
-
-    async def mean(self, weights: tuple[int, ...] = ()) -> float:
-        """The mean seconds of calls at RATE over SECONDS, with these weights."""
-        if weights:
-            await self.fleet.set(nodes={f"node-{id}": {"weight": weight} for id, weight in enumerate(weights)})
-        async with asyncio.TaskGroup() as group:
-            began, tasks = time.monotonic(), []
-            for number in range(int(RATE * SECONDS)):
-                await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
-                tasks.append(group.create_task(self._call(next(self.blocks))))
-        return fmean(task.result() for task in tasks[int(RATE * UNTIMED) :])
-
-    async def _call(self, block: int) -> float:
-        began = time.monotonic()
-        reply = await self.fleet.proxy.call("hmyv2_getBlockTransactionCountByNumber", block)
-        assert "result" in reply.json, reply.body
-        return time.monotonic() - began
+async def call(fleet: Fleet, count: int) -> None:
+    """So many calls in batches, no two alike."""
+    blocks = itertools.count(1)
+    for _ in range(count // BATCH):
+        batch = [
+            {"jsonrpc": "2.0", "id": block, "method": METHOD, "params": [block]}
+            for block in itertools.islice(blocks, BATCH)
+        ]
+        reply = await fleet.proxy.post(json.dumps(batch).encode())
+        assert all("result" in one for one in reply.json), reply.body
 
 
-async def test_suggested_weights_are_applied_and_make_calls_quicker() -> None:
+async def test_suggested_weights_come_with_the_calls_and_are_applied_and_undone() -> None:
     chain = harmony_chain(10_000)
-    nodes = [GatedNode(chain, name=f"node-{number}") for number in range(3)]
+    nodes = [GatedNode(chain, name=f"node-{number}") for number in range(2)]
     async with fleet_of(nodes) as fleet:
-        for node, latency in zip(nodes, ("20ms", "60ms", "200ms"), strict=True):
-            node.knobs.turn({"latency": latency})
-        await fleet.set(nodes={"node-0": {"quota": {"second": QUOTA}}})
+        nodes[1].knobs.turn({"latency": "50ms"})
         revision = (await fleet.proxy.api("settings"))["revision"]
-        paced, told = Paced(fleet), dict[str, Any]()
-        before = await paced.mean()
+        status, refused = await fleet.proxy.change({}, f"networks/{NETWORK}/weights", "POST")
+        assert (status, "too early to compare" in refused["detail"]) == (409, True), refused
+        await call(fleet, 2 * ENOUGH_CALLS + BATCH)
+        told = dict[str, Any]()
 
         async def suggested() -> bool:
             told.update(await fleet.proxy.api("nodes/report?over=hour"))
@@ -60,10 +44,8 @@ async def test_suggested_weights_are_applied_and_make_calls_quicker() -> None:
 
         await until("a suggestion", suggested)
         weights = {node["id"]: node["suggested_weight"]["value"] for node in told["nodes"]}
-        assert all(node["suggested_weight"]["why"] for node in told["nodes"])
+        assert weights == {"node-0": 3, "node-1": 1}
         status, changed = await fleet.proxy.change({"weights": weights}, f"networks/{NETWORK}/weights", "POST")
         assert (status, changed["undo"]) == (200, revision), changed
-        # The slowest node takes 200 ms: whatever the machine adds, calls take longer while it gets a third of them.
-        assert await paced.mean() < before
-        whole = sum(weights.values())
-        assert weights["node-2"] / whole < 0.1, weights
+        status, undone = await fleet.proxy.change({}, "settings/undo", "POST")
+        assert (status, undone["revision"]) == (200, revision + 2), undone

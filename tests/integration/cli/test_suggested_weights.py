@@ -23,7 +23,7 @@ async def test_suggested_weights_are_applied_after_a_yes_and_after_nothing_else(
     admin = Admin(view, "127.0.0.1:0", control=control, files={}, interval=3600)
     await admin.start()
     for _ in range(5):
-        view.advance(1.0, load=4.0)
+        view.advance(1.0, load=20.0)
         admin.sample()
     try:
         refused = await applied(admin, "n\n")

@@ -60,6 +60,14 @@ def test_all_faults_are_told_at_once_with_place_and_expectation() -> None:
     assert faults[f"{nodes}[2]"].expected.endswith("did you mean weight= for wieght=?")
 
 
+def test_a_setting_that_is_no_more_says_what_to_do_instead() -> None:
+    faults = faults_of({"networks": {"x": {"nodes": ["http://a"], "weights": "auto"}}})
+    assert str(faults["networks.x.weights"]) == (
+        "networks.x.weights: no longer a setting; take it out: suggested weights are applied by people alone. "
+        'balancer = "peak_ewma" follows by itself how quick nodes are'
+    )
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(True, "a number"), ("x", "a number"), ([], "a number"), (nan, "a finite number")],

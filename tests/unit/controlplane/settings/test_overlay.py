@@ -35,6 +35,13 @@ def test_a_change_of_a_network_that_left_the_file_is_left_out_and_one_that_stand
     assert laid.left_out == ("what was changed of network gone is left out: it is no longer there",)
 
 
+@pytest.mark.parametrize("value", ["auto", "manual"])
+def test_a_setting_of_an_older_version_is_left_out_and_said(value: str) -> None:
+    laid = lay(BASE, over({"x": {"weights": value, "attempts": 2}}))
+    assert laid.settings.networks["x"].attempts == 2
+    assert laid.left_out == ("networks.x.weights is left out: it is no longer a setting",)
+
+
 def test_what_makes_no_settings_is_an_error() -> None:
     with pytest.raises(ConfigError, match="at least 1"):
         lay(BASE, {"workers": 0})
