@@ -67,7 +67,7 @@ class RangeLimit(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProofTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """The calls by which a node is proved (controlplane.nodes.prover): the table [chain.proof]. In params `{block}`,
+    """The calls by which a node is proved (controlplane.nodes.examine): the table [chain.proof]. In params `{block}`,
     `{first}` and `{last}` stand for hex numbers with their quotes. None where the chain has no such call."""
 
     state: Probe | None = None

@@ -12,9 +12,9 @@ from rpcaccel.cli.probe import Finding
 from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.config.resilience import ahead_of
-from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode, Prover
+from rpcaccel.controlplane.nodes.examine import examine
 from rpcaccel.controlplane.nodes.proving import AT_ONCE
-from rpcaccel.controlplane.nodes.shadow_calls import Account, allowed
+from rpcaccel.controlplane.nodes.shadow_calls import Examined, budget_of
 from rpcaccel.core.heads.proof import Proof
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
@@ -23,25 +23,23 @@ async def prove_network(network: NetworkSettings, findings: Sequence[Finding]) -
     """The proofs of the nodes of a network, by id; of those alone that a probe found right. What all proofs together
     ask of a node is within its quota as what one proof may ask."""
     chain = chains.load(network.chain)
-    prover = Prover(chain, ahead_of(chain.errors, network.error_rules))
+    errors = ahead_of(chain.errors, network.error_rules)
     heads = {finding.node: finding for finding in findings if not finding.trouble}
     async with AsyncExitStack() as closing:
-        peers: dict[str, Peer] = {}
+        nodes: dict[str, Examined] = {}
         for node in network.nodes:
             if node.id in heads:
                 client = HttpNodeClient(node)
                 closing.push_async_callback(client.close)
-                account = Account(allowed(node.quota, alone=True))
-                peers[node.id] = Peer(node.id, client, heads[node.id].head, account)
+                found, budget = heads[node.id], budget_of(node.quota, alone=True)
+                nodes[node.id] = Examined(node.id, client, found.head, found.version, budget)
         places = asyncio.Semaphore(AT_ONCE)
 
-        async def prove(one: Peer) -> Proof:
-            others = [peer for peer in peers.values() if peer is not one]
-            node = ProvedNode(one.id, one.asker, one.head, heads[one.id].version, one.account)
+        async def prove(node: Examined) -> Proof:
             async with places:
-                return await prover.prove(node, others)
+                return await examine(node, [one for one in nodes.values() if one is not node], chain, errors)
 
-        return dict(zip(peers, await asyncio.gather(*map(prove, peers.values())), strict=True))
+        return dict(zip(nodes, await asyncio.gather(*map(prove, nodes.values())), strict=True))
 
 
 def remarks(proofs: Mapping[tuple[str, str], Proof]) -> list[str]:

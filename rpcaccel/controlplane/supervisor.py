@@ -81,7 +81,7 @@ class Supervisor:
         self._listen = ""
         self.links: list[Link] = []
         self._quotas = Quotas(lambda: self.settings, self.links)
-        self._probers = Probers(self._publish, announce=self._announce, purse=self._quotas, proofs=self._hear_proof)
+        self._probers = Probers(self._publish, announce=self._announce, quotas=self._quotas, proofs=self._hear_proof)
         self._history = History()
         self._history_keeper = HistoryKeeper(self._history)
         self.overview = SupervisorView(

@@ -10,23 +10,26 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.resilience import ahead_of
+from rpcaccel.controlplane.nodes.examine import examine
 from rpcaccel.controlplane.nodes.head_stream import HeadSocket, HeadStream, PushedHead, StreamHooks, strange
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen, connect
-from rpcaccel.controlplane.nodes.prover import Prover
-from rpcaccel.controlplane.nodes.proving import Proving, Purse
+from rpcaccel.controlplane.nodes.proving import Proving
+from rpcaccel.controlplane.nodes.quotas import Quotas
+from rpcaccel.controlplane.nodes.shadow_calls import Examined
 from rpcaccel.core.heads.block_time import HEADERS_APART, SLOWEST, BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.lateness import HeadTimes
 from rpcaccel.core.heads.node_trial import NodeTrial, tried
 from rpcaccel.core.heads.probe_schedule import ProbeSchedule
+from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.heads.served_head import HeadBook, NetworkHeads, NodeHead, reached_by_half
 from rpcaccel.core.messages import Announced
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
@@ -71,14 +74,14 @@ class Prober:
         announce: Callable[[Announced], None] = lambda _announced: None,
         open_socket: Callable[[NodeSettings, str], HeadSocket] = NodeSocket,
         fork_epoch: int = 0,
-        purse: Purse | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         """
         Args:
             announce: is called with each block that a node pushes, before the heads that follow from it are published.
             open_socket: makes the WebSocket to an address of a node.
             fork_epoch: the first fork epoch, when there was a prober of this network before.
-            purse: says what nodes may be asked when they are proved.
+            quotas: says what nodes may be asked when they are proved.
         """
         self.network = network
         self._settings = settings
@@ -100,9 +103,8 @@ class Prober:
         self._book = HeadBook(self._finality, self._pace, depth=depth, fresh=fresh, fork_epoch=fork_epoch)
         self._questions = Questions(self._chain.identity, _PATIENCE)
         self._nodes: dict[str, ProbeState] = {}
-        prover = lambda: Prover(self._chain, ahead_of(self._chain.errors, self._settings.error_rules), clock, sleep)  # noqa: E731
         wanted, served = lambda: self._settings.prove, lambda: self._book.served(clock()).head
-        self._proving = Proving(network, self._nodes, prover, self._weigh, clock, purse, wanted, served)
+        self._proving = Proving(network, self._nodes, self._examine, self._weigh, clock, quotas, wanted, served)
         self.prove_now = self._proving.prove_now
         self._streams: set[str] = set()
         """The nodes whose pushed heads are followed."""
@@ -218,6 +220,10 @@ class Prober:
         head = probed.node_head(self._book.usable_head_of(node_id), self._book.lag_of(node_id), now, self._pace.stall)
         proving = self._proving
         return replace(head, proving=proving.keeps_out(node_id), proof=proving.proof_of(node_id))
+
+    async def _examine(self, node: Examined, peers: Sequence[Examined]) -> Proof:
+        errors = ahead_of(self._chain.errors, self._settings.error_rules)
+        return await examine(node, peers, self._chain, errors, clock=self._clock, sleep=self._sleep)
 
     # -- nodes come and go ---------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import structlog
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.nodes.prober import Prober
-from rpcaccel.controlplane.nodes.proving import Purse
+from rpcaccel.controlplane.nodes.quotas import Quotas
 from rpcaccel.controlplane.stats.notices import LEVELS, LogNotice, changes
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
@@ -32,19 +32,19 @@ class Probers:
         publish: Callable[[NetworkHeads], None],
         clock: Callable[[], float] = time.monotonic,
         announce: Callable[[Announced], None] = lambda _announced: None,
-        purse: Purse | None = None,
+        quotas: Quotas | None = None,
         proofs: Callable[[str, LogNotice], None] = lambda _network, _notice: None,
     ) -> None:
         """
         Args:
-            purse: says what nodes may be asked when they are proved.
+            quotas: says what nodes may be asked when they are proved.
             proofs: is called with the network and the line about each proof that begins or has ended.
         """
         self.heads: dict[str, NetworkHeads] = {}
         self._publish = publish
         self._clock = clock
         self._announce = announce
-        self._purse = purse
+        self._quotas = quotas
         self._proofs = proofs
         self._probers: dict[str, tuple[object, Prober]] = {}
         self._epochs: dict[str, int] = {}
@@ -73,7 +73,7 @@ class Probers:
                     clock=self._clock,
                     announce=self._announce,
                     fork_epoch=self._epochs.get(name, 0),
-                    purse=self._purse,
+                    quotas=self._quotas,
                 )
                 self._probers[name] = (_made_from(network), prober)
                 await prober.start()

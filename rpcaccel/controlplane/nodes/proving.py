@@ -8,16 +8,15 @@ after the other. What a proof found to be missing, or could not find out, is loo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import structlog
 
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
-from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode, Prover
-from rpcaccel.controlplane.nodes.shadow_calls import Account, Allowance, allowed
+from rpcaccel.controlplane.nodes.quotas import Quotas
+from rpcaccel.controlplane.nodes.shadow_calls import Examined, ProbeBudget, budget_of
 from rpcaccel.core.heads.proof import Proof
 
 START_AFTER = 60.0
@@ -41,29 +40,6 @@ _VERSIONS = 8
 """Versions of a node's software that are remembered. Several machines behind one URL may have several: a change to one
 that was seen before is none."""
 log = structlog.get_logger("rpcaccel.heads")
-
-
-class Purse(Protocol):
-    """What nodes may be asked for proofs, and the count of it (controlplane.nodes.quotas.Quotas)."""
-
-    def allowance(self, network: str, node: NodeSettings, *, alone: bool) -> Allowance:
-        """What a node may be asked for one proof. `alone`: does it get no calls of clients meanwhile?"""
-        ...
-
-    def spend(self, network: str, node: str, calls: float) -> None:
-        """Count calls that a node was asked, a heavy one as its quota does."""
-        ...
-
-
-class Unlimited:
-    """The purse where nobody counts quotas."""
-
-    def allowance(self, network: str, node: NodeSettings, *, alone: bool) -> Allowance:  # noqa: ARG002 -- the port's
-        """A part of what the settings allow."""
-        return allowed(node.quota, alone=alone)
-
-    def spend(self, network: str, node: str, calls: float) -> None:
-        """Count nothing."""
 
 
 @dataclass(slots=True)
@@ -95,27 +71,28 @@ class Proving:
         self,
         network: str,
         nodes: Mapping[str, ProbeState],
-        prover: Callable[[], Prover],
+        examine: Callable[[Examined, Sequence[Examined]], Awaitable[Proof]],
         changed: Callable[[], None],
         clock: Callable[[], float],
-        purse: Purse | None = None,
+        quotas: Quotas | None = None,
         wanted: Callable[[], bool] = lambda: True,
         served: Callable[[], int] = lambda: -1,
     ) -> None:
         """
         Args:
+            nodes: the nodes by id, as the prober follows them.
+            examine: makes the proof of a node, with other nodes to compare with, by the settings in force.
+            changed: is called when a node begins or ends to be kept out, and when a proof has ended.
+            quotas: says what nodes may be asked, and counts it; None where nobody counts.
             wanted: are nodes proved by the settings in force? By hand they are in any case.
             served: the served head; -1 while there is none.
-            nodes: the nodes by id, as the prober follows them.
-            prover: makes the prover by the settings in force.
-            changed: is called when a node begins or ends to be kept out, and when a proof has ended.
         """
         self._network = network
         self._nodes = nodes
-        self._prover = prover
+        self._examine = examine
         self._changed = changed
         self._clock = clock
-        self._purse = purse or Unlimited()
+        self._quotas = quotas
         self._wanted = wanted
         self._served = served
         self._standings: dict[str, _Standing] = {}
@@ -249,18 +226,17 @@ class Proving:
         self._changed()
 
     async def _prove(self, probed: ProbeState) -> Proof:
-        settings, claims = probed.settings, probed.claims
-        node = ProvedNode(
-            settings.id,
-            probed.asker,
-            head=probed.told,
-            version="" if claims is None else claims.version,
-            account=Account(self._purse.allowance(self._network, settings, alone=self.keeps_out(settings.id))),
-        )
-        spent = lambda node_id, calls: self._purse.spend(self._network, node_id, calls)  # noqa: E731
-        return await self._prover().prove(node, self._peers(settings.id), spent=spent)
+        version = "" if probed.claims is None else probed.claims.version
+        node = self._examined(probed, version, alone=self.keeps_out(probed.settings.id))
+        peers = self._peers(probed.settings.id)
+        try:
+            return await self._examine(node, peers)
+        finally:
+            for one in (node, *peers):
+                if self._quotas is not None:
+                    self._quotas.spend(self._network, one.id, one.budget.spent)
 
-    def _peers(self, node_id: str) -> list[Peer]:
+    def _peers(self, node_id: str) -> list[Examined]:
         """The other nodes to compare with, those first whose calls nobody counts, then those with the most weight."""
         others = [
             one
@@ -268,11 +244,18 @@ class Proving:
             if other != node_id and one.answering and one.counts and not self.keeps_out(other)
         ]
         others.sort(key=lambda one: (bool(one.settings.quota.day or one.settings.quota.month), -one.settings.weight))
-        purse, network = self._purse, self._network
-        return [
-            Peer(one.settings.id, one.asker, one.told, Account(purse.allowance(network, one.settings, alone=False)))
-            for one in others
-        ]
+        return [self._examined(one) for one in others]
+
+    def _examined(self, probed: ProbeState, version: str = "", *, alone: bool = False) -> Examined:
+        """A node with what it may be asked. `alone`: does it get no calls of clients meanwhile?"""
+        return Examined(
+            probed.settings.id, probed.asker, probed.told, version, self._budget(probed.settings, alone=alone)
+        )
+
+    def _budget(self, settings: NodeSettings, *, alone: bool) -> ProbeBudget:
+        if self._quotas is None:
+            return budget_of(settings.quota, alone=alone)
+        return self._quotas.budget(self._network, settings, alone=alone)
 
 
 def _lasts(proof: Proof, before: Proof | None) -> float | None:

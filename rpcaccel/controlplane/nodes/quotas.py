@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.config.model import NodeSettings, RedisSettings, Settings
-from rpcaccel.controlplane.nodes.shadow_calls import Allowance, allowed
+from rpcaccel.controlplane.nodes.shadow_calls import ProbeBudget, budget_of
 from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
@@ -260,14 +260,14 @@ class Quotas:
                 )
         return tuple(found)
 
-    def allowance(self, network: str, node: NodeSettings, *, alone: bool) -> Allowance:
+    def budget(self, network: str, node: NodeSettings, *, alone: bool) -> ProbeBudget:
         """What a node may be asked for one proof: of its day and month no more than a hundredth, and what is left.
 
         `alone`: does it get no calls of clients meanwhile?
         """
         reports = [report for _, report in self._reports()]
         told = [one for report in reports for one in report.nodes if (one.network, one.id) == (network, node.id)]
-        most = allowed(node.quota, alone=alone)
+        most = budget_of(node.quota, alone=alone)
         left = [max(0.0, use.limit - use.used) for use in self.of(network, node, told)]
         return replace(most, cost=min([most.cost, *left]))
 

@@ -1,4 +1,5 @@
-"""The shadow calls of one proof to one node: counted, paced, bounded, and asked again where a node was only too busy.
+"""The shadow calls of one examination to one node: counted, paced, bounded, and made again where a node was only too
+busy.
 
 A shadow call is nobody's: no client waits for its answer, and nothing is kept of it.
 """
@@ -11,8 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from rpcaccel.chains import Chain
 from rpcaccel.config.resilience import QuotaSettings
 from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.core.replies.answer import Answer, error_parts
@@ -20,6 +22,14 @@ from rpcaccel.core.replies.error_rules import ErrorTable, classify
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.wire.printable import printable
 
+_TRIES = 4
+"""Times that one call is sent, while its failure is transient."""
+_FIRST_PAUSE = 0.25
+"""Seconds after a transient failure in which the node gets no shadow call: doubled with each, or what it asks for."""
+_SHARE_OF_QUOTA = 100
+"""An examination may use one in so many calls of a day or a month."""
+_MAX_MESSAGE = 120
+"""Characters of a node's message that are shown."""
 TRANSIENT = frozenset(
     {
         FailureKind.RATE_LIMITED,
@@ -38,14 +48,56 @@ TRANSIENT = frozenset(
     }
 )
 """Kinds of failures that say nothing about what a node has: the next answer may be another."""
-TRIES = 4
-"""Times that one call is sent, while its failure is transient."""
-_FIRST_PAUSE = 0.25
-"""Seconds after a transient failure in which the node gets no shadow call: doubled with each, or what it asks for."""
-_SHARE_OF_PROOFS = 100
-"""A proof may use one in so many calls of a day or a month."""
-_SHOWN = 120
-"""Characters of a node's message that are shown."""
+
+
+class ProbeBudget(Struct):
+    """What shadow calls may use of one node and have used, whichever examinations they belong to."""
+
+    calls: int = 200
+    """The most calls of one examination. Those of a batch count one by one."""
+    second: float = 0.0
+    """The most calls a second, as the node's quota counts them; 0: no limit."""
+    cost: float = math.inf
+    """The most calls, as the node's quota counts them."""
+    heavy: float = 1.0
+    """What a call of a heavy method counts as in the quota."""
+    spent: float = 0.0
+    """Calls that were sent, as the node's quota counts them."""
+    free_at: float = -math.inf
+    """The time of the clock from which the next call may be sent, in seconds."""
+
+
+def budget_of(quota: QuotaSettings, *, alone: bool) -> ProbeBudget:
+    """What one examination may use of a node with this quota: half of its calls a second or a tenth, and a hundredth of
+    its day and month.
+
+    `alone`: does the node get no other calls meanwhile, but for probes?
+    """
+    cost = min((limit for limit in (quota.day, quota.month) if limit), default=math.inf) / _SHARE_OF_QUOTA
+    return ProbeBudget(second=quota.second / (2 if alone else 10), cost=cost, heavy=quota.heavy)
+
+
+class Examined(Struct, frozen=True):
+    """A node that is examined, or another one whose answers those of the node are compared with."""
+
+    id: str
+    asker: Asker
+    head: int
+    """The last block that it may be asked about."""
+    version: str = ""
+    budget: ProbeBudget = field(default_factory=ProbeBudget)
+
+
+class CallTerms(Struct, frozen=True):
+    """What holds for all calls of an examination."""
+
+    chain: Chain
+    errors: ErrorTable
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    ends: float
+    """The time (of `clock`, seconds) after which no call is begun; one under way may end `timeout` later."""
+    timeout: float
 
 
 class ShadowReply(Struct, frozen=True):
@@ -68,11 +120,10 @@ class ShadowReply(Struct, frozen=True):
 
 
 class ShadowCall(Struct, frozen=True):
-    """One of the calls of a batch."""
+    """One of the calls of a batch; `params` are raw JSON text."""
 
     method: str
     params: bytes
-    """Raw JSON text."""
 
 
 @runtime_checkable
@@ -89,154 +140,97 @@ class BatchAsker(Protocol):
         ...
 
 
-class Allowance(Struct, frozen=True):
-    """What a node may be asked in one proof."""
-
-    calls: int = 200
-    """The most calls. Those of a batch count one by one."""
-    second: float = 0.0
-    """The most calls a second, as the node's quota counts them; 0: no limit."""
-    cost: float = math.inf
-    """The most calls, as the node's quota counts them."""
-    heavy: float = 1.0
-    """What a call of a heavy method counts as in the quota."""
-
-
-class Account:
-    """What shadow calls may use of one node and have used, whichever proofs they belong to. Times are those of the
-    clock."""
-
-    __slots__ = ("allowance", "cost", "free_at")
-
-    def __init__(self, allowance: Allowance | None = None) -> None:
-        self.allowance = allowance or Allowance()
-        self.cost = 0.0
-        """Calls, as the node's quota counts them."""
-        self.free_at = -math.inf
-        """The time from which the next call may be sent."""
-
-    def __repr__(self) -> str:
-        return f"<Account {self.cost} of {self.allowance.cost}>"
-
-
-def allowed(quota: QuotaSettings, *, alone: bool) -> Allowance:
-    """What one proof may use of a node with this quota: half of its calls a second or a tenth, and a hundredth of its
-    day and month.
-
-    `alone`: does the node get no other calls meanwhile, but for probes?
-    """
-    cost = min((limit for limit in (quota.day, quota.month) if limit), default=math.inf) / _SHARE_OF_PROOFS
-    return Allowance(second=quota.second / (2 if alone else 10), cost=cost, heavy=quota.heavy)
-
-
 class ShadowCalls:
-    """The calls of one proof to one node. Calls may be made side by side."""
+    """The calls of one examination to one node: counted, paced, bounded, and made again where the node was only too
+    busy. They may be made side by side."""
 
-    def __init__(
-        self,
-        asker: Asker,
-        errors: ErrorTable,
-        account: Account,
-        *,
-        ends: float,
-        patience: float,
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-        heavy: Callable[[str], bool],
-    ) -> None:
-        """
-        Args:
-            errors: the meaning of the errors of nodes.
-            account: what may be used of the node; other proofs may use it at the same time.
-            ends: the time (of `clock`, seconds) after which no call is begun; one under way may end `patience` later.
-            patience: seconds that one call may take.
-            heavy: does a method count as heavy in quotas?
-        """
+    def __init__(self, node: Examined, terms: CallTerms) -> None:
+        self.head = node.head
         self.sent = 0
         """Calls that the node was sent."""
-        self.cost = 0.0
-        """These calls, as the node's quota counts them."""
         self.latencies: dict[str, list[float]] = {}
         """Seconds of the calls that were answered well, by method."""
-        self._asker = asker
-        self._errors = errors
-        self._ends = ends
-        self._patience = patience
-        self._clock = clock
-        self._sleep = sleep
-        self._account = account
-        self._heavy = heavy
+        self._asker = node.asker
+        self._budget = node.budget
+        self._terms = terms
 
     def __repr__(self) -> str:
-        return f"<ShadowCalls {self.sent} of {self._account.allowance.calls}>"
+        return f"<shadow calls {self.sent} of {self._budget.calls}>"
 
     @property
     def over(self) -> bool:
         """Is no time or no call left?"""
-        account = self._account
-        used_up = self.sent >= account.allowance.calls or account.cost >= account.allowance.cost
-        return used_up or max(self._clock(), account.free_at) >= self._ends
+        budget = self._budget
+        used_up = self.sent >= budget.calls or budget.spent >= budget.cost
+        return used_up or max(self._terms.clock(), budget.free_at) >= self._terms.ends
 
     @property
     def longest_batch(self) -> float:
         """The most calls of a light method that may be sent at once."""
-        return self._account.allowance.second or math.inf
+        return self._budget.second or math.inf
 
     async def ask(self, method: str, params: str) -> ShadowReply | None:
-        """The end of one call, sent again while its failure is transient; None when no time or no call is left."""
-        reply = None
-        for attempt in range(TRIES):
-            if not await self._may_send(method, 1):
-                return reply
-            reply = self._read(await self._asker.send(method, params.encode(), timeout=self._patience))
-            if not reply.transient:
-                if reply.result is not None:
-                    self.latencies.setdefault(method, []).append(reply.elapsed)
-                return reply
-            self._pause(reply, attempt)
-        return reply
+        """The end of one call; None when no time or no call is left."""
+
+        async def send() -> Sequence[Answer | Failure]:
+            return [await self._asker.send(method, params.encode(), timeout=self._terms.timeout)]
+
+        replies = await self._ask(method, 1, send)
+        if replies is None:
+            return None
+        if replies[0].result is not None:
+            self.latencies.setdefault(method, []).append(replies[0].elapsed)
+        return replies[0]
 
     async def ask_together(self, method: str, params: str, count: int) -> Sequence[ShadowReply] | None:
         """The ends of `count` equal calls in one batch; None when no time or no call is left, or batches cannot be
         sent."""
-        replies = None
-        for attempt in range(TRIES):
-            if not isinstance(self._asker, BatchAsker) or not await self._may_send(method, count):
-                return replies
+        asker = self._asker
+        if not isinstance(asker, BatchAsker):
+            return None
+
+        def send() -> Awaitable[Sequence[Answer | Failure]]:
             done: asyncio.Future[Sequence[Answer | Failure]] = asyncio.get_running_loop().create_future()
-            calls = [ShadowCall(method, params.encode())] * count
-            self._asker.post(calls, self._patience, partial(_told, done))
-            replies = [self._read(answer) for answer in await done]
+            asker.post([ShadowCall(method, params.encode())] * count, self._terms.timeout, partial(_settle, done))
+            return done
+
+        return await self._ask(method, count, send)
+
+    async def _ask(
+        self, method: str, count: int, send: Callable[[], Awaitable[Sequence[Answer | Failure]]]
+    ) -> Sequence[ShadowReply] | None:
+        """The ends of the calls of one request, which is sent again while a failure is transient."""
+        replies = None
+        for attempt in range(_TRIES):
+            if not await self._may_send(method, count):
+                return replies
+            replies = [self._read(answer) for answer in await send()]
             worst = next((reply for reply in replies if reply.transient), None)
             if worst is None:
                 return replies
-            self._pause(worst, attempt)
+            # The node is left alone as it asks, and for good when it asks for more than the time that is left.
+            pause = worst.retry_after if worst.retry_after is not None else _FIRST_PAUSE * 2.0**attempt
+            self._budget.free_at = max(self._budget.free_at, self._terms.clock() + pause)
         return replies
 
     async def _may_send(self, method: str, count: int) -> bool:
         """Wait until the calls may be sent, and count them; False when no time or no call is left."""
-        account, allowance = self._account, self._account.allowance
-        cost = count * (allowance.heavy if self._heavy(method) else 1.0)
-        if self.sent + count > allowance.calls or account.cost + cost > allowance.cost:
+        budget, clock, ends = self._budget, self._terms.clock, self._terms.ends
+        cost = count * (budget.heavy if self._terms.chain.rules.get(method).heavy else 1.0)
+        if self.sent + count > budget.calls or budget.spent + cost > budget.cost:
             return False
         self._count(count, cost)
-        while (now := self._clock()) < account.free_at < self._ends:
-            await self._sleep(account.free_at - now)
-        if max(now, account.free_at) >= self._ends:
+        while (now := clock()) < budget.free_at < ends:
+            await self._terms.sleep(budget.free_at - now)
+        if max(now, budget.free_at) >= ends:
             self._count(-count, -cost)
             return False
-        account.free_at = now + (cost / allowance.second if allowance.second else 0.0)
+        budget.free_at = now + (cost / budget.second if budget.second else 0.0)
         return True
 
     def _count(self, calls: int, cost: float) -> None:
         self.sent += calls
-        self.cost += cost
-        self._account.cost += cost
-
-    def _pause(self, reply: ShadowReply, attempt: int) -> None:
-        """Leave the node alone for a while, as it asks; for good when it asks for more than the time that is left."""
-        asked = reply.retry_after if reply.retry_after is not None else _FIRST_PAUSE * 2.0**attempt
-        self._account.free_at = max(self._account.free_at, self._clock() + asked)
+        self._budget.spent += cost
 
     def _read(self, answer: Answer | Failure) -> ShadowReply:
         if isinstance(answer, Failure):
@@ -244,15 +238,15 @@ class ShadowCalls:
         if answer.result is not None:
             return ShadowReply(bytes(answer.result), elapsed=answer.elapsed)
         code, message = error_parts(answer.error or b"")
-        kind = classify(self._errors, code, message, answer.http_status).kind
+        kind = classify(self._terms.errors, code, message, answer.http_status).kind
         return ShadowReply(kind=kind, text=_line(message), retry_after=answer.retry_after)
 
 
-def _told(done: asyncio.Future[Sequence[Answer | Failure]], _calls: object, told: Sequence[Answer | Failure]) -> None:
+def _settle(done: asyncio.Future[Sequence[Answer | Failure]], _calls: object, told: Sequence[Answer | Failure]) -> None:
     if not done.done():
         done.set_result(told)
 
 
 def _line(text: str) -> str:
     line = printable(text)
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+    return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]}…"

@@ -1,7 +1,7 @@
 """What shadow calls showed of a node: how far back it answers, its limits and roles, and its agreement with others.
 
-The control plane makes a proof (controlplane.nodes.prover) and tells it to the workers with the heads. The workers send
-a node no calls that by its proof it would not answer, as long as another node is left.
+The control plane makes a proof (controlplane.nodes.examine) and tells it to the workers with the heads. The workers
+send a node no calls that by its proof it would not answer, as long as another node is left.
 """
 
 from __future__ import annotations

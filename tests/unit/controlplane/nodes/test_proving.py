@@ -1,9 +1,9 @@
-"""Which nodes are proved, and when: the prober over scripted nodes, and a prover that ends when the test says so."""
+"""Which nodes are proved, and when: the prober over scripted nodes, and proofs that end when the test says so."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
-from rpcaccel.controlplane.nodes.prover import Peer, ProvedNode
 from rpcaccel.controlplane.nodes.proving import (
     ABSENCE,
     BETWEEN,
@@ -22,7 +21,7 @@ from rpcaccel.controlplane.nodes.proving import (
     START_AFTER,
     Proving,
 )
-from rpcaccel.controlplane.nodes.shadow_calls import Allowance
+from rpcaccel.controlplane.nodes.shadow_calls import Examined, ProbeBudget
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity
 from rpcaccel.core.heads.probe_schedule import ProbeSchedule
@@ -41,7 +40,7 @@ class Asker:
 
 
 class World:
-    """Nodes that answer probes, and a prover that is done when it is told to be."""
+    """Nodes that answer probes, and proofs that end when they are told to."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -50,16 +49,16 @@ class World:
         self.peers: dict[str, list[str]] = {}
         self.changes = 0
         self.asked_alone: dict[str, bool] = {}
-        self.spent: dict[str, int] = {}
+        self.spent: dict[str, float] = {}
         self.wanted = True
         self.served = -1
         self.proving = Proving(
             "net",
             self.nodes,
-            lambda: self,  # type: ignore[arg-type, return-value]
+            self._examine,
             self._changed,
             self.clock.now,
-            self,
+            self,  # type: ignore[arg-type]
             lambda: self.wanted,
             lambda: self.served,
         )
@@ -67,21 +66,20 @@ class World:
     def _changed(self) -> None:
         self.changes += 1
 
-    async def prove(self, node: ProvedNode, peers: Sequence[Peer], *, spent: Callable[[str, int], None]) -> Proof:
-        """Stands in the place of a Prover."""
+    async def _examine(self, node: Examined, peers: Sequence[Examined]) -> Proof:
         self.under_way[node.id] = asyncio.get_running_loop().create_future()
         self.peers[node.id] = [peer.id for peer in peers]
-        assert all(peer.account.allowance == Allowance(second=2.0) for peer in peers)
-        self.asked_alone[node.id] = node.account.allowance.second == 1.0
-        spent(node.id, 7)
+        assert all(peer.budget == ProbeBudget(second=2.0) for peer in peers)
+        self.asked_alone[node.id] = node.budget.second == 1.0
+        node.budget.spent = 7
         return await self.under_way[node.id]
 
-    def allowance(self, network: str, node: NodeSettings, *, alone: bool) -> Allowance:
-        """Stands in the place of a purse."""
-        return Allowance(second=1.0 if alone else 2.0)
+    def budget(self, network: str, node: NodeSettings, *, alone: bool) -> ProbeBudget:
+        """Stands in the place of the quotas."""
+        return ProbeBudget(second=1.0 if alone else 2.0)
 
-    def spend(self, network: str, node: str, calls: int) -> None:
-        self.spent[node] = self.spent.get(node, 0) + calls
+    def spend(self, network: str, node: str, calls: float) -> None:
+        self.spent[node] = self.spent.get(node, 0.0) + calls
 
     def add(self, name: str, *, again: bool = False, **more: object) -> ProbeState:
         settings = NodeSettings.model_validate({"id": name, "url": "http://127.0.0.1:1", **more})
@@ -170,7 +168,7 @@ async def test_a_node_that_joins_at_run_time_is_kept_out_until_it_is_proved(worl
     assert world.proving.weighs(joined)
     assert world.proving.proof_of("c") is proof
     assert world.changes
-    assert world.spent == {"c": 7}
+    assert world.spent == {"c": 7, "a": 0, "b": 0}
     assert world.asked_alone == {"c": True}
 
 

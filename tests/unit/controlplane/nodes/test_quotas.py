@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.nodes.quotas import LOOK_EVERY, KeptQuotas, Quotas
-from rpcaccel.controlplane.nodes.shadow_calls import Allowance
+from rpcaccel.controlplane.nodes.shadow_calls import ProbeBudget
 from rpcaccel.controlplane.settings.kept_file import KeptFile
 from rpcaccel.controlplane.workers.link import News
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
@@ -293,13 +293,13 @@ def test_a_proof_may_use_a_hundredth_of_a_quota_and_what_is_left_of_it() -> None
         }
     )
     node, free = world.settings.networks["n"].nodes[0], world.settings.networks["other"].nodes[0]
-    assert world.quotas.allowance("n", node, alone=True) == Allowance(cost=50, second=10, heavy=7)
-    assert world.quotas.allowance("n", node, alone=False).second == 2
-    assert world.quotas.allowance("other", free, alone=False) == Allowance()
+    assert world.quotas.budget("n", node, alone=True) == ProbeBudget(cost=50, second=10, heavy=7)
+    assert world.quotas.budget("n", node, alone=False).second == 2
+    assert world.quotas.budget("other", free, alone=False) == ProbeBudget()
     world.quotas.spend("n", "a", 4970)
-    assert world.quotas.allowance("n", node, alone=True).cost == 30
+    assert world.quotas.budget("n", node, alone=True).cost == 30
     world.quotas.spend("n", "a", 100)
-    assert world.quotas.allowance("n", node, alone=True).cost == 0
+    assert world.quotas.budget("n", node, alone=True).cost == 0
     world.quotas.spend("n", "gone", 1)
     world.quotas.spend("other", "b", 1)
     assert [(one.node, one.used) for one in world.quotas.brought()] == [("a", 5070)]

@@ -1,4 +1,4 @@
-"""The prover over simulated nodes on loopback, with the client that reaches real ones."""
+"""Nodes examined: simulated ones on loopback, with the client that reaches real ones, and scripted ones."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 
 from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings
-from rpcaccel.controlplane.nodes.prover import TIME_LIMIT, Peer, ProvedNode, Prover
-from rpcaccel.controlplane.nodes.shadow_calls import Account, Allowance, ShadowCall
+from rpcaccel.controlplane.nodes.examine import TIME_LIMIT, examine
+from rpcaccel.controlplane.nodes.shadow_calls import Examined, ProbeBudget, ShadowCall
 from rpcaccel.core.heads.proof import LONGEST_FAULT, Proof
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -23,12 +22,12 @@ from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.manual_clock import ManualClock
 
 HEAD = 3000
-WHOLE = Allowance()
 KINDS = {"harmony": harmony_nodes, "ethereum": ethereum_nodes}
 
 
-async def proved(chain: str, nodes: list[SimNode], allowance: Allowance = WHOLE, **more: Any) -> Proof:
+async def proved(chain: str, nodes: list[SimNode], *budgets: ProbeBudget) -> Proof:
     """The proof of the first node, compared with the others."""
+    budgets = budgets or tuple(ProbeBudget() for _ in nodes)
     async with AsyncExitStack() as closing:
         clients = []
         for node in nodes:
@@ -37,9 +36,11 @@ async def proved(chain: str, nodes: list[SimNode], allowance: Allowance = WHOLE,
             clients.append(client)
         found = chains.load(chain)
         head = nodes[0].head
-        peers = [Peer(node.name, client, head) for node, client in zip(nodes[1:], clients[1:], strict=True)]
-        candidate = ProvedNode(nodes[0].name, clients[0], head, "sim/1", Account(allowance))
-        return await Prover(found, found.errors, patience=2.0).prove(candidate, peers, **more)
+        one, *peers = (
+            Examined(node.name, client, head, "sim/1", budget)
+            for node, client, budget in zip(nodes, clients, budgets, strict=True)
+        )
+        return await examine(one, peers, found, found.errors, timeout=2.0)
 
 
 @pytest.mark.parametrize("chain", KINDS)
@@ -112,27 +113,27 @@ async def test_a_node_that_answers_nothing_is_found_to_have_nothing_and_nothing_
 
 
 async def test_no_more_calls_are_made_than_are_allowed() -> None:
-    spent: dict[str, int] = {}
+    budget, other = ProbeBudget(calls=12), ProbeBudget()
     async with ethereum_nodes(2, head=HEAD) as nodes:
-        proof = await proved("ethereum", nodes, Allowance(calls=12), spent=spent.__setitem__)
-        assert nodes[0].counts.calls == proof.calls == spent["node-0"] == 12
-        assert nodes[1].counts.calls == spent["node-1"] <= 60
+        proof = await proved("ethereum", nodes, budget, other)
+        assert nodes[0].counts.calls == proof.calls == budget.spent == 12
+        assert nodes[1].counts.calls == other.spent <= 60
     assert proof.batch_tried is None
 
 
 async def test_heavy_calls_count_as_the_quota_has_it() -> None:
-    spent: dict[str, float] = {}
+    budget = ProbeBudget(cost=300, heavy=75)
     async with ethereum_nodes(1, head=HEAD) as nodes:
-        proof = await proved("ethereum", nodes, Allowance(cost=300, heavy=75), spent=spent.__setitem__)
+        proof = await proved("ethereum", nodes, budget)
         logs = nodes[0].counts.asked("eth_getLogs") + nodes[0].counts.asked("debug_traceTransaction")
         assert 1 <= logs <= 4
-        assert spent["node-0"] == proof.calls - logs + 75 * logs <= 300
+        assert budget.spent == proof.calls - logs + 75 * logs <= 300
     assert (proof.state_from, proof.logs_from) == (0, None)
 
 
 async def test_calls_a_second_are_kept_and_no_batch_is_longer() -> None:
     async with ethereum_nodes(1, head=10) as nodes:
-        proof = await proved("ethereum", nodes, Allowance(second=50))
+        proof = await proved("ethereum", nodes, ProbeBudget(second=50))
         assert proof.seconds >= (nodes[0].counts.calls - 16) / 50
     assert proof.batch_tried == 16
 
@@ -177,9 +178,8 @@ async def proved_script(node: Scripted, *peers: Scripted, head: int = HEAD) -> P
         clock.advance(seconds)
 
     ethereum = chains.load("ethereum")
-    prover = Prover(ethereum, ethereum.errors, clock.now, sleep, wall=lambda: 7.0)
-    others = [Peer(f"peer-{at}", peer, head) for at, peer in enumerate(peers)]
-    return await prover.prove(ProvedNode("a", node, head), others)
+    one, *others = (Examined(f"node-{at}", each, head) for at, each in enumerate((node, *peers)))
+    return await examine(one, others, ethereum, ethereum.errors, clock=clock.now, sleep=sleep, wall=lambda: 7.0)
 
 
 def whole(_block: int) -> object:
