@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import typer
 
 from rpcaccel.cli import admin_client, terminal
-from rpcaccel.core.stats.suggested_weights import told
+from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.core.wire.printable import printable
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 REPORT = "/api/v1/nodes/report"
 _CASES = 10
 """Cases of disagreement of a network that are printed."""
 _NAMED = 4
 """Kinds of errors that are named beside their sum."""
-_FIGURES = ("weight", "suggested", "calls", "share", "p50", "p99",
-            "others x", "errors", "lost hedges", "behind", "agreement")  # fmt: skip
 
 
 def show(admin: str, over: str, *, as_json: bool) -> None:
@@ -32,11 +27,9 @@ def show(admin: str, over: str, *, as_json: bool) -> None:
     if as_json:
         terminal.show_json(found)
         return
-    from rpcaccel.bench.report import terminal_table
-
     for network in found["networks"]:
         nodes = [node for node in found["nodes"] if node["network"] == network["network"]]
-        terminal_table.show(table(nodes, found, network["network"]), terminal.console())
+        terminal.show(columns(found["currency"]), nodes, title=network["network"])
         for line in said(network, nodes):
             typer.echo(line)
         for line in differed([case for case in found["cases"] if case["network"] == network["network"]]):
@@ -90,39 +83,23 @@ def said(network: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[str]:
             yield printable(f"  {node['id']}: weight {node['weight']} -> {advice['value']}: {advice['why']}")
 
 
-def table(nodes: list[dict[str, Any]], found: dict[str, Any], title: str) -> Table:
-    """A table with a row for each node of one network."""
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    made.add_column("node")
-    for heading in _FIGURES:
-        made.add_column(heading, justify="right")
-    for heading in ("quota", "cost"):
-        made.add_column(heading)
-    for node in nodes:
-        made.add_row(*(Text(printable(cell)) for cell in _cells(node, found["currency"])))
-    return made
-
-
-def _cells(node: dict[str, Any], currency: str) -> tuple[str, ...]:
-    latency, lag, advice = node["latency"], node["lag"], node["suggested_weight"]
+def columns(currency: str) -> tuple[TableColumn, ...]:
+    """The columns of the nodes of one network, with costs in `currency`."""
     return (
-        node["id"],
-        str(node["weight"]),
-        str(advice["value"]) if advice else "–",
-        f"{node['calls']:,}",
-        _percent(node["share"]),
-        _told(latency["p50"]),
-        _told(latency["p99"]),
-        _spread(latency),
-        _errors(node["errors"]),
-        str(node["overtaken"]),
-        "–" if lag["behind_share"] is None else f"{lag['behind_share']:.1%} (p99 {lag['p99']})",
-        _agreement(node["agreement"]),
-        ", ".join(map(_quota, node["quota"])),
-        "–" if node["cost"] is None else f"{node['cost']:,.2f} {currency}",
+        TableColumn("node", "id"),
+        right("weight"),
+        right("suggested", lambda node: terminal.number((node["suggested_weight"] or {}).get("value"))),
+        right("calls", lambda node: f"{node['calls']:,}"),
+        right("share", lambda node: terminal.percent(node["share"])),
+        right("p50", lambda node: terminal.milliseconds(node["latency"]["p50"])),
+        right("p99", lambda node: terminal.milliseconds(node["latency"]["p99"])),
+        right("others x", lambda node: _spread(node["latency"])),
+        right("errors", lambda node: _errors(node["errors"])),
+        right("lost hedges", "overtaken"),
+        right("behind", lambda node: _behind(node["lag"])),
+        right("agreement", lambda node: _agreement(node["agreement"])),
+        TableColumn("quota", lambda node: ", ".join(map(_quota, node["quota"]))),
+        TableColumn("cost", lambda node: "–" if node["cost"] is None else f"{node['cost']:,.2f} {currency}"),
     )
 
 
@@ -131,6 +108,11 @@ def _spread(latency: dict[str, Any]) -> str:
     if latency["ratio"] is None:
         return "–"
     return f"{latency['ratio']:.2f} ({latency['low']:.2f}–{latency['high']:.2f})"
+
+
+def _behind(lag: dict[str, Any]) -> str:
+    """The share of the time, and the blocks that it lacked for all but 1 % of the time."""
+    return "–" if lag["behind_share"] is None else f"{terminal.percent(lag['behind_share'])} (p99 {lag['p99']})"
 
 
 def _errors(errors: dict[str, int]) -> str:
@@ -158,11 +140,3 @@ def _agreement(agreement: dict[str, int]) -> str:
 def _quota(quota: dict[str, Any]) -> str:
     used, then = quota["used"] / quota["limit"], quota["projected"] / quota["limit"]
     return f"{quota['window']} {used:.0%}, {then:.0%} at its end"
-
-
-def _told(seconds: float | None) -> str:
-    return "–" if seconds is None else told(seconds)
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"

@@ -155,7 +155,7 @@ def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) 
         for node in nodes
         if node.id in reasons or weights.get(node.id, node.weight) != node.weight
     }
-    why = f"the mean would have been {told(after)} in place of {told(before)}"
+    why = f"the mean would have been {_told(after)} in place of {_told(before)}"
     if over:
         why = f"{over} gets more calls than it can take" + (f"; {why}" if after < before else "")
     present = {node.id: node.weight for node in nodes if not node.held}
@@ -307,7 +307,7 @@ def _leader(weights: Mapping[str, int]) -> str:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def told(seconds: float) -> str:
+def _told(seconds: float) -> str:
     """A duration for people: "20 ms", "1.5 s"."""
     return f"{seconds:.3g} s" if seconds >= 1.0 else f"{seconds * 1000:.3g} ms"
 
@@ -347,8 +347,8 @@ def _against(one: _Standing, tier: _Tier) -> str:
         found = compare(one.facts.methods, other.facts.methods, often)
         if found is not None:
             methods = "the same method" if len(found.methods) == 1 else f"the same {len(found.methods)} methods"
-            return f"{told(found.mean)} against {told(found.others)} of {other.facts.id} for {methods}"
-    return f"{told(one.seconds)} for the calls of this network"
+            return f"{_told(found.mean)} against {_told(found.others)} of {other.facts.id} for {methods}"
+    return f"{_told(one.seconds)} for the calls of this network"
 
 
 def _why_none(tiers: Sequence[_Tier], weighed: Sequence[_Tier]) -> str:

@@ -11,7 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rpcaccel.cli.main import run
-from rpcaccel.cli.node_worth import REPORT, differed, said, table
+from rpcaccel.cli.node_worth import REPORT, columns, differed, said
+from rpcaccel.cli.terminal import table
 from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
@@ -99,12 +100,12 @@ def test_a_row_tells_all_of_a_node() -> None:
     one["agreement"] = {"compared": 512, "minority": 2, "undecided": 1, "false_hashes": 3, "suspect": True}
     one["errors"], one["overtaken"] = {"timeout": 4, "connect": 1}, 7
     one["quota"] = [{"window": "day", "used": 10, "limit": 100, "projected": 55.0, "renews": ""}]
-    made = table(found["nodes"], found, NETWORK)
+    made = table(columns(found["currency"]), found["nodes"])
     row = {str(column.header): str(list(column.cells)[1]) for column in made.columns}
     assert row["agreement"] == "2 of 512 wrong, 1 undecided, 3 false hashes, suspected"
     assert row["errors"] == "5 (timeout 4, connect 1)"
     assert row["quota"] == "day 10%, 55% at its end"
-    assert row["behind"] == "0.0% (p99 0)"
+    assert row["behind"] == "0 % (p99 0)"
     assert row["cost"].endswith(" USD")
     assert row["others x"].startswith("3.")
     assert row["lost hedges"] == "7"
