@@ -113,10 +113,11 @@ class Gathered:
         if node.quota.second:
             yield RateLimit(node.quota.second / cost, "its quota a second")
         for use in view.quota:
-            busy = calls / (rate * self._hour.seconds) if calls else 1.0
+            busy = calls / (rate * self._hour.seconds) if rate else 1.0  # share of the time with calls
             left, seconds = max(0.0, use.limit - use.used), max(1.0, busy * (use.renews - self.at))
             yield RateLimit(SPARE * left / seconds / cost, f"what is left of its quota of this {use.window}")
         refused = one.failures.get(FailureKind.RATE_LIMITED.value, 0)
+        refused = min(refused, one.calls)  # a call is counted when it is sent, which may be before the hour
         if refused >= max(1.0, REFUSED * one.calls):
             yield RateLimit(rate * (one.calls - refused) / calls, f"it refused {refused / one.calls:.0%} of its calls")
         if view.limit and one.latency.mean:

@@ -64,7 +64,7 @@ class NodeFacts(Struct, frozen=True, kw_only=True):
     faults: int = 0
     """Attempts among them that failed by its own fault."""
     seconds: float = 0.0
-    """For so long it had calls."""
+    """Seconds of the minutes in which it had calls."""
     limits: tuple[RateLimit, ...] = ()
 
 

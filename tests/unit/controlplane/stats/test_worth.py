@@ -127,6 +127,14 @@ def test_a_node_that_refuses_calls_for_their_rate_is_given_what_it_has_taken() -
     assert whys(watched)["a"].endswith("calls a second (it refused 24% of its calls)")
 
 
+def test_refusals_of_calls_that_were_sent_before_the_hour_are_no_more_than_those_of_the_hour() -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06})
+    watched.live(1, calls=0)
+    watched.tally.node(NETWORK, "a").failed("rate-limited")
+    watched.live(1, calls=0)
+    assert watched.gathered().suggestions()[NETWORK].why.startswith("too early to compare")
+
+
 def test_idle_time_is_not_counted() -> None:
     """What is left of a quota is spent in busy minutes alone, and minutes without calls are no evidence."""
     limits, found = {0: "0.5", 40: "1.5"}, {}
