@@ -9,7 +9,7 @@ left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf, sqrt
 from operator import mul
 
@@ -202,13 +202,14 @@ def _judge(one: _Standing, pooled: Mapping[str, Histogram], often: Mapping[str, 
     node = one.facts
     if not one.has_evidence:
         return
-    others = {method: took.since(node.methods.get(method, _NOTHING)) for method, took in pooled.items()}
-    found = compare(node.methods, others, often)
+    mine = {method: node.methods.get(method, _NOTHING) for method in often}
+    others = {method: pooled[method].since(own) for method, own in mine.items()}
+    found = compare(mine, others, often)
     if found is not None and found.calls >= MIN_COMPARED_CALLS and found.error <= MAX_VAGUE:
-        compared = sum(often.get(method, 0) for method in found.methods)
-        rest = {method: count for method, count in often.items() if method not in found.methods}
-        took = found.mean * compared + found.ratio * sum((others[name].mean or 0.0) * rest[name] for name in rest)
-        seconds = took / (compared + sum(rest.values())) if often else found.mean
+        took = found.mean * sum(often[method] for method in found.methods)
+        for method in often.keys() - found.methods:
+            took += found.ratio * (others[method].mean or 0.0) * often[method]
+        seconds = took / sum(often.values())
         one.know(seconds, found.error * seconds, mean)
     elif node.calls >= MIN_COMPARED_CALLS and node.faults >= MOSTLY_FAILS * node.calls:
         one.fails = True
@@ -262,34 +263,33 @@ def _weights(nodes: Sequence[NodeFacts], weighed: Sequence[_Tier]) -> dict[str, 
     all others as they stand beside these. The smallest weights that are fine enough, or else the finest; those in force
     where all of them would go beyond one step. What shares come of them is noted in the tiers."""
     found = {node.id: node.weight for node in nodes if node.weight}
+    if not weighed:
+        return found
     targets = {id: float(weight) for id, weight in found.items()}
     for tier in weighed:
         whole = sum(one.facts.weight for one in tier)
         targets |= {one.facts.id: whole * one.share for one in tier}
     least = inf
-    for largest in range(1, MAX_WEIGHT + 1) if weighed else ():
+    for largest in range(1, MAX_WEIGHT + 1):
         scale = largest / max(targets.values())
         weights = {id: max(1, round(target * scale)) for id, target in targets.items()}
         miss = max(abs(weights[id] / (target * scale) - 1.0) for id, target in targets.items())
-        if miss < least and all(map(_is_one_step, _note(weighed, weights))):
+        if miss < least and _note(weighed, weights):
             found, least = weights, miss
         if least <= ROUNDING:
             break
-    list(_note(weighed, found))
+    _note(weighed, found)
     return found
 
 
-def _note(tiers: Sequence[_Tier], weights: Mapping[str, int]) -> Iterator[_Standing]:
-    """Note the shares that these weights give, and return each node with them."""
+def _note(tiers: Sequence[_Tier], weights: Mapping[str, int]) -> bool:
+    """Note in the tiers which shares these weights give; is none of them more than one step away?"""
     for tier in tiers:
         whole = sum(weights[one.facts.id] for one in tier)
         for one in tier:
             one.made = weights[one.facts.id] / whole
-            yield one
-
-
-def _is_one_step(one: _Standing) -> bool:
-    return 1.0 / MAX_STEP - 1e-9 <= one.made / one.present <= MAX_STEP + 1e-9
+    ratios = [one.made / one.present for tier in tiers for one in tier]
+    return max(ratios) <= MAX_STEP + 1e-9 and min(ratios) >= 1.0 / MAX_STEP - 1e-9
 
 
 def _mean_cost(tiers: Sequence[_Tier], shares: str) -> float:
