@@ -43,7 +43,7 @@ log = structlog.get_logger("rpcaccel.heads")
 
 
 @dataclass(slots=True)
-class _Standing:
+class _ProofState:
     """What is known of the proofs of one node."""
 
     seen_at: float
@@ -95,12 +95,12 @@ class Proving:
         self._quotas = quotas
         self._wanted = wanted
         self._served = served
-        self._standings: dict[str, _Standing] = {}
+        self._states: dict[str, _ProofState] = {}
         self._started = False
 
     def __repr__(self) -> str:
-        gated = sum(one.gated for one in self._standings.values())
-        return f"<Proving {self._network} {len(self._standings)} nodes, {gated} wait for their proof>"
+        gated = sum(one.gated for one in self._states.values())
+        return f"<Proving {self._network} {len(self._states)} nodes, {gated} wait for their proof>"
 
     def start(self) -> None:
         """From now on, a node that joins is proved before it gets calls."""
@@ -108,7 +108,7 @@ class Proving:
 
     async def stop(self) -> None:
         """Break off every proof."""
-        tasks = [one.task for one in self._standings.values() if one.task is not None]
+        tasks = [one.task for one in self._states.values() if one.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -118,41 +118,41 @@ class Proving:
         now = self._clock()
         due = now if self._started else now + START_AFTER
         gated = self._started and self._wanted() and not (again and self._holds_back)
-        self._standings[node_id] = _Standing(seen_at=now, due=due, gated=gated)
+        self._states[node_id] = _ProofState(seen_at=now, due=due, gated=gated)
 
     def left(self, node_id: str) -> asyncio.Task[None] | None:
         """A node is no longer of the network; returns the task that is being cancelled."""
-        task = self._standings.pop(node_id).task
+        task = self._states.pop(node_id).task
         if task is not None:
             task.cancel()
         return task
 
     def seen(self, probed: ProbeState) -> None:
         """A node has answered a probe."""
-        now, standing = self._clock(), self._standings[probed.settings.id]
-        if now - standing.seen_at >= ABSENCE:
-            standing.due, standing.gated = now, True
-        standing.seen_at = now
-        if self._is_new(standing, "" if probed.claims is None else probed.claims.version):
-            rested = now - standing.ended_at >= BETWEEN and standing.proof is not None
-            standing.gated = standing.gated or (probed.returned and rested and not self._holds_back)
-            soon = max(now, standing.ended_at + BETWEEN)
-            if standing.due is None or standing.proof is not None:
-                standing.due = soon if standing.due is None else min(soon, standing.due)
+        now, state = self._clock(), self._states[probed.settings.id]
+        if now - state.seen_at >= ABSENCE:
+            state.due, state.gated = now, True
+        state.seen_at = now
+        if self._is_new(state, "" if probed.claims is None else probed.claims.version):
+            rested = now - state.ended_at >= BETWEEN and state.proof is not None
+            state.gated = state.gated or (probed.returned and rested and not self._holds_back)
+            soon = max(now, state.ended_at + BETWEEN)
+            if state.due is None or state.proof is not None:
+                state.due = soon if state.due is None else min(soon, state.due)
         if not self._wanted():
-            standing.due, standing.gated = None, False
-        self._begin(probed, standing)
-        if standing.out is not (out := self.keeps_out(probed.settings.id)):
-            standing.out = out
+            state.due, state.gated = None, False
+        self._begin(probed, state)
+        if state.out is not (out := self.keeps_out(probed.settings.id)):
+            state.out = out
             self._changed()
 
     def keeps_out(self, node_id: str) -> bool:
         """Does the node get no calls of clients until it is proved, since another node of its tier, or of a lower one,
         is there to answer them?"""
-        return self._standings[node_id].gated and any(
+        return self._states[node_id].gated and any(
             one.announces
             and one.answering
-            and not self._standings[other].gated
+            and not self._states[other].gated
             and one.settings.tier <= self._nodes[node_id].settings.tier
             for other, one in self._nodes.items()
             if other != node_id
@@ -164,16 +164,16 @@ class Proving:
 
     def proof_of(self, node_id: str) -> Proof | None:
         """The last proof of the node; None before the first has ended."""
-        return self._standings[node_id].proof
+        return self._states[node_id].proof
 
     def prove_now(self, node_id: str) -> bool:
         """Prove a node by hand while it goes on serving; False when there is no such node."""
-        standing = self._standings.get(node_id)
-        if standing is None:
+        state = self._states.get(node_id)
+        if state is None:
             return False
-        if standing.task is None:
-            standing.due = self._clock()
-            self._begin(self._nodes[node_id], standing)
+        if state.task is None:
+            state.due = self._clock()
+            self._begin(self._nodes[node_id], state)
         return True
 
     # -- a proof -----------------------------------------------------------------------------------------------------
@@ -182,11 +182,11 @@ class Proving:
     def _holds_back(self) -> bool:
         """Does a node wait for its proof already? Of those that served, one alone is kept out at a time: the others
         have its calls to answer."""
-        return any(one.gated for one in self._standings.values())
+        return any(one.gated for one in self._states.values())
 
-    def _is_new(self, standing: _Standing, version: str) -> bool:
+    def _is_new(self, state: _ProofState, version: str) -> bool:
         """Is this another version than the node had so far?"""
-        now, versions = self._clock(), standing.versions
+        now, versions = self._clock(), state.versions
         for old in [one for one, seen_at in versions.items() if now - seen_at >= FORGET_AFTER and one != version]:
             del versions[old]
         known = version in versions
@@ -196,32 +196,32 @@ class Proving:
         versions[version] = now
         return not known and not first
 
-    def _begin(self, probed: ProbeState, standing: _Standing) -> None:
+    def _begin(self, probed: ProbeState, state: _ProofState) -> None:
         """Begin the proof of a node that is due, where the node can be proved and there is a place."""
-        if standing.task is not None or standing.due is None or self._clock() < standing.due:
+        if state.task is not None or state.due is None or self._clock() < state.due:
             return
         right = probed.claims is not None and probed.verdict.right is not False
         if not probed.answering or not right or probed.told < max(0, self._served() - NEAR):
             return
-        gently = not standing.gated
-        under_way = sum(one.task is not None and one.gently is gently for one in self._standings.values())
+        gently = not state.gated
+        under_way = sum(one.task is not None and one.gently is gently for one in self._states.values())
         if under_way < (1 if gently else AT_ONCE):
-            standing.due, standing.gently = None, gently
-            standing.task = asyncio.create_task(self._run(probed, standing), name=f"proof of {probed.settings.id}")
+            state.due, state.gently = None, gently
+            state.task = asyncio.create_task(self._run(probed, state), name=f"proof of {probed.settings.id}")
 
-    async def _run(self, probed: ProbeState, standing: _Standing) -> None:
-        before = standing.proof
+    async def _run(self, probed: ProbeState, state: _ProofState) -> None:
+        before = state.proof
         try:
-            standing.proof = await self._prove(probed)
+            state.proof = await self._prove(probed)
         except Exception as error:  # a bug in a proof must not keep a good node out
             log.exception("a proof failed", network=self._network, node=probed.settings.id)
-            standing.proof = Proof(at=0.0, faults=(f"the proof itself failed: {type(error).__name__}",))
+            state.proof = Proof(at=0.0, faults=(f"the proof itself failed: {type(error).__name__}",))
         finally:
-            standing.task = None
-        standing.gated, standing.ended_at = False, self._clock()
-        if standing.due is None and (wait := _lasts(standing.proof, before)) is not None:
-            standing.due = standing.ended_at + wait
-        for node_id, other in self._standings.items():
+            state.task = None
+        state.gated, state.ended_at = False, self._clock()
+        if state.due is None and (wait := _lasts(state.proof, before)) is not None:
+            state.due = state.ended_at + wait
+        for node_id, other in self._states.items():
             self._begin(self._nodes[node_id], other)
         self._changed()
 

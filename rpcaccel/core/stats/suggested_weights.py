@@ -86,7 +86,7 @@ class Suggestion(Struct, frozen=True, kw_only=True):
     """A sentence: why these weights, or why none."""
 
 
-class _Standing(Struct):
+class _TierNode(Struct):
     """A node among the others of its tier. All shares are of the tier's calls, 0 to 1."""
 
     facts: NodeFacts
@@ -123,7 +123,7 @@ class _Standing(Struct):
         self.cost = seconds + failing / (1.0 - failing) * (seconds + others)
 
 
-_Tier = Sequence[_Standing]
+_Tier = Sequence[_TierNode]
 
 
 def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) -> Suggestion:
@@ -139,14 +139,14 @@ def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) 
     for number in sorted({node.tier for node in nodes}):
         calls = sum(node.calls for node in nodes if node.tier == number)
         members = [node for node in nodes if node.tier == number and node.weight and not node.held]
-        tiers.append(_standings(members, rate * calls / whole if whole else 0.0, by_weight=by_weight))
+        tiers.append(_tier_nodes(members, rate * calls / whole if whole else 0.0, by_weight=by_weight))
     weighed = [tier for tier in tiers if _fill(tier)]
-    standings = [one for tier in weighed for one in tier]
+    judged = [one for tier in weighed for one in tier]
     weights = _weights(nodes, weighed)
     before, after = _mean_cost(weighed, "had"), _mean_cost(weighed, "made")
     gain = max(0.0, 1.0 - after / before) if before else 0.0
-    over = next((one.facts.id for one in standings if one.had > one.ceiling * OVERLOAD), "")
-    differs = any(abs(one.made - one.present) > 1e-9 for one in standings)
+    over = next((one.facts.id for one in judged if one.had > one.ceiling * OVERLOAD), "")
+    differs = any(abs(one.made - one.present) > 1e-9 for one in judged)
     if not differs or (gain < MIN_GAIN and not over):
         return Suggestion(why=_why_none(tiers, weighed))
     reasons = {one.facts.id: _reason(one, tier) for tier in weighed for one in tier}
@@ -168,7 +168,7 @@ def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) 
 # -- what nodes are worth ----------------------------------------------------------------------------------------------
 
 
-def _standings(members: Sequence[NodeFacts], rate: float, *, by_weight: bool) -> list[_Standing]:
+def _tier_nodes(members: Sequence[NodeFacts], rate: float, *, by_weight: bool) -> list[_TierNode]:
     """The nodes of a tier, each judged as far as its figures allow. `rate`: calls a second that the tier gets."""
     weight, calls = sum(node.weight for node in members), sum(node.calls for node in members)
     pooled = pool(node.methods for node in members)
@@ -177,7 +177,7 @@ def _standings(members: Sequence[NodeFacts], rate: float, *, by_weight: bool) ->
     found = []
     for node in members:
         share = node.weight / weight
-        one = _Standing(node, present=share, had=share if by_weight or not calls else node.calls / calls, cost=mean)
+        one = _TierNode(node, present=share, had=share if by_weight or not calls else node.calls / calls, cost=mean)
         _judge(one, pooled, often, mean)
         one.limit = min(node.limits, key=lambda limit: limit.per_second, default=None)
         if one.limit is not None and rate > 0:
@@ -196,7 +196,7 @@ def _shared(method: str, members: Sequence[NodeFacts]) -> bool:
     return sum(method in node.methods and node.methods[method].count >= MIN_METHOD_CALLS for node in members) > 1
 
 
-def _judge(one: _Standing, pooled: Mapping[str, Histogram], often: Mapping[str, int], mean: float) -> None:
+def _judge(one: _TierNode, pooled: Mapping[str, Histogram], often: Mapping[str, int], mean: float) -> None:
     """Find the latency that a node has for the tier's mix of calls (`often`: calls by method). Methods that it hardly
     answered are taken to go as much quicker, or slower, than on the other nodes as those that it did answer."""
     node = one.facts
@@ -241,13 +241,13 @@ def _fill(tier: _Tier) -> bool:
     return True
 
 
-def _as_quick(one: _Standing, best: _Standing) -> bool:
+def _as_quick(one: _TierNode, best: _TierNode) -> bool:
     if one is best or one.cost <= best.cost * ALIKE:
         return True
     return one.cost - best.cost <= SURE * sqrt(one.error**2 + best.error**2)
 
 
-def _divide(left: float, nodes: _Tier, most: Callable[[_Standing], float]) -> float:
+def _divide(left: float, nodes: _Tier, most: Callable[[_TierNode], float]) -> float:
     """Divide a share of the calls among nodes by their weights, to each no more than `most`; returns what is left."""
     while left > 1e-9 and (free := [one for one in nodes if most(one) - one.share > 1e-9]):
         portion, weight = left, sum(one.present for one in free)
@@ -312,7 +312,7 @@ def _told(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1.0 else f"{seconds * 1000:.3g} ms"
 
 
-def _reason(one: _Standing, tier: _Tier) -> str:
+def _reason(one: _TierNode, tier: _Tier) -> str:
     node, words = one.facts, []
     if not one.seconds:
         words.append(_unknown(one))
@@ -329,7 +329,7 @@ def _reason(one: _Standing, tier: _Tier) -> str:
     return "; ".join(words)
 
 
-def _unknown(one: _Standing) -> str:
+def _unknown(one: _TierNode) -> str:
     """Why nothing is said of a node."""
     if not one.has_evidence:
         seen = f"{one.facts.calls:,} calls in {one.facts.seconds / 60:.0f} minutes"
@@ -340,7 +340,7 @@ def _unknown(one: _Standing) -> str:
 _NEEDED = f"{ENOUGH_CALLS:,} calls or {ENOUGH_SECONDS / 60:.0f} minutes"
 
 
-def _against(one: _Standing, tier: _Tier) -> str:
+def _against(one: _TierNode, tier: _Tier) -> str:
     """The node against the quickest other one, over the methods that both were asked."""
     often = {name: own.count for name, own in one.facts.methods.items()}
     for other in sorted((other for other in tier if other.seconds and other is not one), key=lambda it: it.seconds):
@@ -358,13 +358,13 @@ def _why_none(tiers: Sequence[_Tier], weighed: Sequence[_Tier]) -> str:
         return f"the weights are those that would be suggested, as finely as weights up to {MAX_WEIGHT} can tell"
     if weighed:
         return f"other weights would save less than {MIN_GAIN:.0%} of the mean latency"
-    standings = [one for tier in tiers for one in tier]
-    if len(standings) < 2:
+    nodes = [one for tier in tiers for one in tier]
+    if len(nodes) < 2:
         return "there are no two nodes to divide calls between"
-    early = [one.facts.id for one in standings if not one.has_evidence]
+    early = [one.facts.id for one in nodes if not one.has_evidence]
     if early:
         return f"too early to compare: {_NEEDED} are needed of each node, and are not there of {_named(early)}"
-    return f"too few calls that can be compared: {_named([one.facts.id for one in standings if not one.seconds])}"
+    return f"too few calls that can be compared: {_named([one.facts.id for one in nodes if not one.seconds])}"
 
 
 def _named(ids: Sequence[str]) -> str:
