@@ -18,7 +18,7 @@ import structlog
 from msgspec import Meta, Struct
 
 from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
-from rpcaccel.stores.disk.job_thread import JobThread
+from rpcaccel.stores.job_thread import JobThread
 
 LARGEST = 4096
 """Bytes of the file at the most."""

@@ -1,1 +1,1 @@
-"""The tier on disk: final answers in a SQLite file, read and written by a thread each, shared by a host's workers."""
+"""The tier on disk: final answers in a SQLite file, which one thread reads and writes, shared by a host's workers."""

@@ -1,32 +1,38 @@
 """The store on disk: read within a deadline, written in the background, and never in the way of a call.
 
-A slow, full, damaged or missing disk is a miss, and is said in the statistics. Nothing here blocks the event loop or
-raises towards the data plane.
+A slow, full, damaged or missing disk is a miss, and is reported in the statistics. Nothing here blocks the event loop
+or raises towards the data plane.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.stores.base import NoStore, PurgeResult, StoreStats
-from rpcaccel.stores.disk.open_file import AGAIN, OpenFile
-from rpcaccel.stores.disk.reading import Reading, ReadResult
-from rpcaccel.stores.disk.turns import Answered, Turns
-from rpcaccel.stores.disk.write_queue import WriteQueue
-from rpcaccel.stores.disk.writing import BatchOutcome
+from rpcaccel.stores.disk.cache_file import CacheFile, ReadResult
+from rpcaccel.stores.disk.database import DiskFault
+from rpcaccel.stores.disk.lookups import Lookups, OnRead
+from rpcaccel.stores.disk.open_file import RETRY_SECONDS, OpenFile
 
-FLUSH = 0.25
-"""Seconds that an answer waits for others before it is written."""
-CLOSE_WITHIN, CLOSE_LEAST = 3.0, 0.5
-"""Seconds that the last writes and closing the file may take together at the end, and that closing has at the least."""
-DAMAGED_MOST, DAMAGED_WITHIN = 32, 3600.0
+FLUSH_SECONDS = 0.25
+"""How long an answer waits for others before it is written."""
+BATCH_ENTRIES, BATCH_BYTES = 64, 2 << 20
+"""Answers, and bytes of their results, that are written at once. They take about a millisecond of a processor, so that
+calls do not wait behind long bursts of writing where there is no other processor."""
+QUEUED_ENTRY_BYTES = 400
+"""Memory that an answer takes beside its key and its result while it waits."""
+CLOSE_SECONDS, MIN_CLOSE_SECONDS = 3.0, 0.5
+"""What the last writes and closing the file may take together at the end, and what closing has at the least."""
+MAX_DAMAGED, DAMAGED_SECONDS = 32, 3600.0
 """Entries of a file that may be met damaged within so many seconds before the whole file is set aside."""
-AHEAD = 50
+READ_AHEAD_KEYS = 50
 """Entries that are read ahead at once, so that no lookup waits for long behind them."""
 
 
@@ -43,18 +49,74 @@ class DiskTierSettings(Protocol):
     def queue(self) -> int: ...
 
 
+class WriteQueue:
+    """The answers that wait to be written or are being written, bounded in bytes. They can be read while they wait."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: bytes of everything in the queue."""
+        self._limit = limit
+        self._bytes = 0
+        self.waiting: dict[bytes, Entry] = {}
+        self._under_way: dict[bytes, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self.waiting) + len(self._under_way)
+
+    @property
+    def full_batch(self) -> bool:
+        """Do enough answers wait for a batch?"""
+        return len(self.waiting) >= BATCH_ENTRIES or self._bytes >= BATCH_BYTES
+
+    def put(self, key: bytes, entry: Entry) -> bool:
+        """Queue an answer, in place of one with the same key; False when there is no room."""
+        before = self.waiting.get(key)
+        added = _queued_bytes(key, entry) - (0 if before is None else _queued_bytes(key, before))
+        if self._bytes + added > self._limit:
+            return False
+        self._bytes += added
+        self.waiting[key] = entry
+        return True
+
+    def get(self, key: bytes) -> Entry | None:
+        """The answer with this key that is not written yet."""
+        return self.waiting.get(key) or self._under_way.get(key)
+
+    def take(self) -> Mapping[bytes, Entry]:
+        """The next batch. Call `end_batch` when it was written, or not."""
+        size = 0
+        while self.waiting and len(self._under_way) < BATCH_ENTRIES and size < BATCH_BYTES:
+            key = next(iter(self.waiting))
+            entry = self._under_way[key] = self.waiting.pop(key)
+            size += len(entry.result)
+        return self._under_way
+
+    def end_batch(self) -> int:
+        """Forget the batch; returns the number of its answers."""
+        batch, self._under_way = self._under_way, {}
+        self._bytes -= sum(_queued_bytes(key, entry) for key, entry in batch.items())
+        return len(batch)
+
+    def forget(self, selection: Selection) -> int:
+        """Drop the selected answers that wait; returns their number."""
+        selected = [key for key in self.waiting if selection.matches(key)]
+        for key in selected:
+            self._bytes -= _queued_bytes(key, self.waiting.pop(key))
+        return len(selected)
+
+
 class DiskStore(NoStore):
     """The tier on disk. It keeps only what never expires, and leases nothing: it is one host's."""
 
     name: ClassVar[str] = "disk"
 
-    def __init__(self, settings: DiskTierSettings, *, again: float = AGAIN) -> None:
-        """`again`: seconds after which a file that could not be used is tried again."""
-        self._file = OpenFile(Path(settings.path), settings.size, self._let_go, self._go_on, again=again)
-        self._turns = Turns(self._read, settings.read_timeout, self._too_slow)
+    def __init__(self, settings: DiskTierSettings, *, retry: float = RETRY_SECONDS) -> None:
+        """`retry`: seconds after which a file that could not be used is tried again."""
+        self._file = OpenFile(Path(settings.path), settings.size, self._drop_all, retry=retry)
+        self._lookups = Lookups(self._read, settings.read_timeout, self._leave_slow_disk)
         self._queue = WriteQueue(settings.queue)
+        self._writing = False
         self._next_flush: asyncio.TimerHandle | None = None
-        self._damaged_lately: list[float] = []
+        self._damaged_at: deque[float] = deque(maxlen=MAX_DAMAGED + 1)
         """When damaged entries of the file in use were met."""
         self._damaged: dict[str, int] = {}
         self._hits = self._misses = self._down = self._busy = 0
@@ -70,32 +132,32 @@ class DiskStore(NoStore):
     async def close(self) -> None:
         """Write what is queued, for a bounded time, and close the file."""
         loop = asyncio.get_running_loop()
-        ends = loop.time() + CLOSE_WITHIN
+        ends = loop.time() + CLOSE_SECONDS
         while self._file.writable and len(self._queue) and loop.time() < ends:
             self._flush()
-            await self._file.behind(ends - loop.time())
-        await self._file.close(max(CLOSE_LEAST, ends - loop.time()))
+            await self._file.answer(_nothing, ends - loop.time())
+        await self._file.close(max(MIN_CLOSE_SECONDS, ends - loop.time()))
         if self._next_flush is not None:
             self._next_flush.cancel()
 
-    def _let_go(self) -> None:
+    def _drop_all(self) -> None:
         """Let nobody wait for a file that is used no more."""
-        self._damaged_lately.clear()
-        self._dropped += self._queue.clear()
-        self._turns.give_up()
+        self._damaged_at.clear()
+        self._dropped += self._queue.forget(Selection())
+        self._lookups.give_up()
 
-    # -- reads ----------------------------------------------------------------------------------------------------
+    # -- reads --------------------------------------------------------------------------------------------------------
 
     def get(self, key: bytes) -> Awaitable[Entry | None]:
         """The entry of `key`; None when there is none, or no answer in time."""
         found: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
 
-        def told(entry: Entry | None) -> None:
+        def on_lookup(entry: Entry | None) -> None:
             if not found.done():
                 found.set_result(entry)
 
-        if not self.look((key,), lambda _key, _entry: True, told):
-            told(None)
+        if not self.look((key,), lambda _key, _entry: True, on_lookup):
+            on_lookup(None)
         return found
 
     def look(
@@ -108,66 +170,60 @@ class DiskStore(NoStore):
         if not self._file.up:
             self._down += 1
             return False
-        if self._turns.stuck:
+        if self._lookups.stuck:
             self._busy += 1
             return False
         key, rest = keys[0], keys[1:]
 
-        def told(entry: Entry | None) -> None:
+        def on_lookup(entry: Entry | None) -> None:
             if entry is not None and accepts(key, entry):
                 done(entry)
             elif not rest or not self.look(rest, accepts, done):
                 done(None)
 
-        waiting = self._queue.get(key)
-        if waiting is None:
-            self._turns.ask(key, told)
+        queued = self._queue.get(key)
+        if queued is None:
+            self._lookups.ask(key, on_lookup)
         else:
             self._hits += 1
-            told(waiting)
+            on_lookup(queued)
         return True
 
-    def _read(self, keys: Sequence[bytes], answered: Answered) -> None:
-        middle = self._file.state.middle
-
-        def done(result: ReadResult | None) -> None:
-            if result is None:
-                answered({}, True)
+    def _read(self, keys: Sequence[bytes], on_read: OnRead) -> None:
+        def ended(result: ReadResult | DiskFault) -> None:
+            if isinstance(result, DiskFault):
+                on_read({}, True)
                 return
-            if answered(result.entries, result.complete):
+            if on_read(result.entries, result.complete):
                 self._hits += len(result.entries)
                 if result.complete:
                     self._misses += len(keys) - len(result.entries) - len(result.damaged)
-            self._note(result)
+            self._note_damage(result)
 
-        self._file.read(lambda reading: reading.read(keys, middle), done)
+        self._file.submit(lambda file: file.read(keys), ended)
 
-    def _note(self, result: ReadResult) -> None:
-        """Note the entries that were used, and those that were damaged."""
-        if result.damaged or result.used:
-            self._queue.note(result.used, result.damaged)
-        for why in result.reasons:
-            self._damaged[why] = self._damaged.get(why, 0) + 1
-            now = asyncio.get_running_loop().time()
-            self._damaged_lately = [when for when in self._damaged_lately if now - when < DAMAGED_WITHIN]
-            self._damaged_lately.append(now)
-        if len(self._damaged_lately) > DAMAGED_MOST:
-            self._file.set_aside(f"more than {DAMAGED_MOST} of its entries are damaged")
+    def _note_damage(self, result: ReadResult) -> None:
+        now = asyncio.get_running_loop().time()
+        for reason in result.damaged:
+            self._damaged[reason] = self._damaged.get(reason, 0) + 1
+            self._damaged_at.append(now)
+        if len(self._damaged_at) > MAX_DAMAGED and now - self._damaged_at[0] < DAMAGED_SECONDS:
+            self._file.set_aside(f"more than {MAX_DAMAGED} of its entries are damaged")
 
-    def _too_slow(self) -> None:
+    def _leave_slow_disk(self) -> None:
         if self._file.up:
             self._file.step_aside("reads take too long")
 
     async def read_ahead(self, room: int, keep: Callable[[bytes, Entry], object]) -> int | None:
         """Read what was hot before the last restart, the latest first, until it takes `room` bytes; `keep` is called
         with each entry. Returns the number of entries; None when the file cannot be read."""
-        keys: list[bytes] | None = await self._file.answer(Reading.hot)
+        keys: list[bytes] | None = await self._file.answer(CacheFile.hot)
         if keys is None:
             return None
         count = 0
         while keys and room > 0:
-            some, keys = keys[:AHEAD], keys[AHEAD:]
-            result: ReadResult | None = await self._file.answer(_reads(some))
+            some, keys = keys[:READ_AHEAD_KEYS], keys[READ_AHEAD_KEYS:]
+            result: ReadResult | None = await self._file.answer(partial(CacheFile.read, keys=some))
             if result is None:
                 break
             for key, entry in result.entries.items():
@@ -179,7 +235,7 @@ class DiskStore(NoStore):
                 keys = [key for key in some if key not in result.entries] + keys
         return count
 
-    # -- writes ---------------------------------------------------------------------------------------------------
+    # -- writes -------------------------------------------------------------------------------------------------------
 
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
         """Queue an entry that never expires; others are not kept here."""
@@ -194,39 +250,50 @@ class DiskStore(NoStore):
         """Write a batch now if there is a whole one, and a little later if there is less."""
         if self._queue.full_batch:
             self._flush()
-        elif self._queue and self._next_flush is None:
-            self._next_flush = asyncio.get_running_loop().call_later(FLUSH, self._flush)
+        elif self._queue.waiting and self._next_flush is None:
+            self._next_flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
 
     def _flush(self) -> None:
-        """Write a batch, if something waits and the thread is free."""
+        """Write a batch, if something waits and nothing is being written; a little later where the disk is full."""
         if self._next_flush is not None:
             self._next_flush.cancel()
             self._next_flush = None
-        if self._queue and self._file.writable and not self._file.busy:
+        if not self._queue.waiting or self._writing:
+            return
+        if self._file.writable:
             batch = self._queue.take()
-            self._file.write(lambda writing: writing.write(batch), self._count, in_any_case=self._landed)
+            self._write(lambda file: file.write(batch), self._batch_ended)
+        elif self._file.up:
+            self._next_flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
 
-    def _landed(self, result: Any) -> None:
-        count = self._queue.landed()
-        if isinstance(result, Exception):
+    def _write(self, job: Callable[[CacheFile], Any], on_end: Callable[[Any], None]) -> None:
+        self._writing = True
+
+        def ended(result: Any) -> None:
+            self._writing = False
+            on_end(result)
+            self._go_on()
+
+        self._file.submit(job, ended)
+
+    def _batch_ended(self, result: int | DiskFault) -> None:
+        count = self._queue.end_batch()
+        if isinstance(result, DiskFault):
             self._failed += count
-
-    def _count(self, written: BatchOutcome) -> None:
-        self._file.was_written()
-        self._written += written.written
-        self._dropped += written.refused
-        if written.numbered:
-            self._file.read(Reading.forget, lambda _result: None)
+        else:
+            self._file.was_written()
+            self._written += result
+            self._dropped += count - result
 
     def notice(self, hot: Mapping[bytes, Entry]) -> None:
         """Take note of entries that were hits in memory: they are kept from being evicted, and are read ahead after a
         restart. Does nothing while something else is written."""
-        if self._file.writable and not self._file.busy:
-            self._file.write(lambda writing: writing.notice(hot), self._noticed)
+        if self._file.writable and not self._writing:
+            self._write(lambda file: file.notice(hot), self._noticed)
 
-    def _noticed(self, absent: Mapping[bytes, Entry]) -> None:
+    def _noticed(self, absent: Mapping[bytes, Entry] | DiskFault) -> None:
         """Write what is hot and not there any more."""
-        for key, entry in absent.items():
+        for key, entry in absent.items() if not isinstance(absent, DiskFault) else ():
             self.put(key, entry, inf)
 
     def resize(self, size: int) -> None:
@@ -242,7 +309,7 @@ class DiskStore(NoStore):
             self._purged += removed or 0
         return PurgeResult(removed or 0, complete=removed is not None)
 
-    # -- what is said ---------------------------------------------------------------------------------------------
+    # -- what is said -------------------------------------------------------------------------------------------------
 
     def stats(self) -> StoreStats:
         """The state and the counters now."""
@@ -253,12 +320,12 @@ class DiskStore(NoStore):
             fault=file.said(),
             hits=self._hits,
             misses=self._misses,
-            late=self._turns.late,
+            late=self._lookups.late,
             errors=file.errors,
             down=self._down,
             busy=self._busy,
             damaged=dict(self._damaged),
-            reads=self._turns.jobs,
+            reads=self._lookups.jobs,
             writes=self._written,
             writes_failed=self._failed,
             writes_dropped=self._dropped,
@@ -272,5 +339,9 @@ class DiskStore(NoStore):
         )
 
 
-def _reads(keys: Sequence[bytes]) -> Callable[[Reading], ReadResult]:
-    return lambda reading: reading.read(keys, 0)
+def _nothing(_file: CacheFile) -> None:
+    """End once the jobs before it have ended."""
+
+
+def _queued_bytes(key: bytes, entry: Entry) -> int:
+    return QUEUED_ENTRY_BYTES + len(key) + len(entry.result)

@@ -42,7 +42,7 @@ async def fill(store: DiskStore, numbers: range) -> None:
 
 @pytest.mark.deep
 async def test_a_full_disk_is_read_and_purged_and_written_again_when_there_is_room(small: Path) -> None:
-    store = DiskStore(in_folder(small / "cache"), again=0.2)
+    store = DiskStore(in_folder(small / "cache"), retry=0.2)
     await store.start()
     first = 0
     while store.stats().fault != SAID:

@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from rpcaccel.core.cache.entry import Entry, Selection
-from rpcaccel.stores.disk.disk_store import AHEAD, DAMAGED_MOST, DiskStore
+from rpcaccel.stores.disk.disk_store import (
+    BATCH_BYTES,
+    BATCH_ENTRIES,
+    MAX_DAMAGED,
+    QUEUED_ENTRY_BYTES,
+    READ_AHEAD_KEYS,
+    DiskStore,
+    WriteQueue,
+)
 from tests.support.stores.disk import LEAST, block, block_key, blocks, in_folder, lasting
 from tests.support.waiting import until
 
@@ -25,8 +33,8 @@ async def open_store(tmp_path: Path) -> AsyncIterator[Opener]:
     """Starts stores on one folder, and closes them at the end of the test."""
     async with AsyncExitStack() as stack:
 
-        async def start(folder: Path = tmp_path / "cache", *, again: float = 10.0, **settings: float) -> DiskStore:
-            store = DiskStore(in_folder(folder, **settings), again=again)
+        async def start(folder: Path = tmp_path / "cache", *, retry: float = 10.0, **settings: float) -> DiskStore:
+            store = DiskStore(in_folder(folder, **settings), retry=retry)
             await store.start()
             stack.push_async_callback(store.close)
             return store
@@ -136,6 +144,54 @@ async def test_a_closed_store_has_nothing_and_takes_nothing(open_store: Opener) 
     assert store.stats().up, "until it was closed"
 
 
+# -- what waits to be written ---------------------------------------------------------------------------------------
+
+
+def test_what_waits_or_is_being_written_can_be_read() -> None:
+    queue, entry = WriteQueue(1 << 20), lasting(b"1")
+    assert queue.put(b"k", entry)
+    assert queue.get(b"k") is entry
+    assert queue.take() == {b"k": entry}
+    assert queue.get(b"k") is entry
+    assert queue.end_batch() == 1
+    assert queue.get(b"k") is None
+
+
+def test_an_answer_beyond_the_bound_is_refused_until_a_batch_was_written() -> None:
+    key, entry = block_key(1), lasting(b"x" * 1000)
+    queue = WriteQueue(2 * (QUEUED_ENTRY_BYTES + len(key) + 1000))
+    assert queue.put(key, entry)
+    assert queue.put(block_key(2), entry)
+    assert not queue.put(block_key(3), entry)
+    assert queue.put(key, entry), "in place of the one that waits"
+    queue.take()
+    assert not queue.put(block_key(3), entry)
+    queue.end_batch()
+    assert queue.put(block_key(3), entry)
+
+
+def test_a_batch_is_bounded_in_answers_and_in_bytes() -> None:
+    queue = WriteQueue(1 << 30)
+    for key, entry in blocks(range(BATCH_ENTRIES + 10)).items():
+        queue.put(key, entry)
+    assert queue.full_batch
+    assert len(queue.take()) == BATCH_ENTRIES
+    queue.end_batch()
+    assert len(queue.take()) == 10
+    queue.end_batch()
+    for number in range(5):
+        queue.put(block_key(number), lasting(b"x" * BATCH_BYTES))
+    assert len(queue.take()) == 1
+
+
+def test_a_purge_drops_what_waits_and_leaves_the_rest() -> None:
+    queue = WriteQueue(1 << 20)
+    queue.put(block_key(1), lasting(b"1"))
+    queue.put(block_key(1, method="other"), lasting(b"1"))
+    assert queue.forget(Selection(method="other")) == 1
+    assert list(queue.take()) == [block_key(1)]
+
+
 # -- trouble --------------------------------------------------------------------------------------------------------
 
 
@@ -186,11 +242,11 @@ async def test_many_damaged_entries_condemn_the_file(open_store: Opener, tmp_pat
     await fill(store, blocks(range(100)))
     with closing(sqlite3.connect(the_file(tmp_path))) as sql, sql:
         sql.execute("UPDATE entries SET value=zeroblob(100)")
-    for number in range(DAMAGED_MOST + 1):
+    for number in range(MAX_DAMAGED + 1):
         assert await found(store, number) == [False]
     await until(lambda: store.stats().up and bool(store.stats().warnings))
     assert "entries are damaged" in store.stats().warnings[0]
-    assert store.stats().damaged == {"checksum": DAMAGED_MOST + 1}
+    assert store.stats().damaged == {"checksum": MAX_DAMAGED + 1}
 
 
 async def test_a_folder_that_cannot_be_made_is_no_tier_and_says_why(open_store: Opener, tmp_path: Path) -> None:
@@ -211,7 +267,7 @@ async def test_a_purge_of_a_file_that_is_not_open_is_done_before_it_is_read(open
     barrier = tmp_path / "cache" / "lock"
     barrier.unlink()
     barrier.mkdir()
-    late = await open_store(again=0.05)
+    late = await open_store(retry=0.05)
     assert not late.stats().up
     assert not (await late.purge(Selection(key=block_key(1)))).complete
     barrier.rmdir()
@@ -228,7 +284,7 @@ async def test_a_purge_that_was_owed_at_the_end_is_one_of_everything_at_the_next
     barrier = tmp_path / "cache" / "lock"
     barrier.unlink()
     barrier.mkdir()
-    late = await open_store(again=3600.0)
+    late = await open_store(retry=3600.0)
     assert not (await late.purge(Selection(method="other"))).complete
     await until((tmp_path / "cache" / "purge-owed").exists)
     await late.close()
@@ -238,7 +294,7 @@ async def test_a_purge_that_was_owed_at_the_end_is_one_of_everything_at_the_next
 
 
 async def test_a_folder_that_was_removed_is_made_anew(open_store: Opener, tmp_path: Path) -> None:
-    store = await open_store(again=0.05)
+    store = await open_store(retry=0.05)
     await fill(store, blocks(range(5)))
     (tmp_path / "cache").rename(tmp_path / "elsewhere")
     await until((tmp_path / "cache" / "lock").exists)
@@ -266,7 +322,7 @@ async def test_large_answers_are_read_a_few_at_a_time_and_all_of_them_come(open_
 
 async def test_what_was_hot_is_read_ahead_the_latest_first_within_its_room(open_store: Opener) -> None:
     store = await open_store()
-    entries = blocks(range(3 * AHEAD))
+    entries = blocks(range(3 * READ_AHEAD_KEYS))
     await fill(store, entries)
     store.notice(entries)
     await store.close()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.stores.disk.turns import MOST, SLOW_JOBS, Answered, Turns
+from rpcaccel.stores.disk.lookups import MAX_KEYS, MAX_SLOW_JOBS, Lookups, OnRead
 from tests.support.stores.disk import lasting
 from tests.support.waiting import until
 
@@ -16,43 +16,43 @@ class Reader:
 
     def __init__(self, *, hangs: bool = False) -> None:
         self.hangs = hangs
-        self.jobs: list[tuple[Sequence[bytes], Answered]] = []
+        self.jobs: list[tuple[Sequence[bytes], OnRead]] = []
         self.slow = 0
 
-    def __call__(self, keys: Sequence[bytes], answered: Answered) -> None:
-        self.jobs.append((keys, answered))
+    def __call__(self, keys: Sequence[bytes], on_read: OnRead) -> None:
+        self.jobs.append((keys, on_read))
         if not self.hangs:
             asyncio.get_running_loop().call_soon(self.answer)
 
     def answer(self) -> None:
-        keys, answered = self.jobs[-1]
-        answered({key: lasting(key) for key in keys}, True)
+        keys, on_read = self.jobs[-1]
+        on_read({key: lasting(key) for key in keys}, True)
 
     def too_slow(self) -> None:
         self.slow += 1
 
 
-async def looked_up(turns: Turns, *keys: bytes) -> list[bytes | None]:
+async def looked_up(lookups: Lookups, *keys: bytes) -> list[bytes | None]:
     answers: list[bytes | None] = []
     for key in keys:
-        turns.ask(key, lambda entry: answers.append(None if entry is None else entry.result))
+        lookups.ask(key, lambda entry: answers.append(None if entry is None else entry.result))
     await until(lambda: len(answers) == len(keys))
     return answers
 
 
 async def test_keys_of_one_turn_of_the_loop_travel_together() -> None:
     reader = Reader()
-    turns = Turns(reader, 10.0, reader.too_slow)
-    assert await looked_up(turns, b"a", b"b", b"a") == [b"a", b"a", b"b"]
+    lookups = Lookups(reader, 10.0, reader.too_slow)
+    assert await looked_up(lookups, b"a", b"b", b"a") == [b"a", b"a", b"b"]
     assert [keys for keys, _ in reader.jobs] == [[b"a", b"b"]]
 
 
 async def test_keys_that_come_while_a_job_is_under_way_make_the_next_one() -> None:
     reader = Reader(hangs=True)
-    turns = Turns(reader, 10.0, reader.too_slow)
-    first = asyncio.ensure_future(looked_up(turns, b"a"))
+    lookups = Lookups(reader, 10.0, reader.too_slow)
+    first = asyncio.ensure_future(looked_up(lookups, b"a"))
     await until(lambda: reader.jobs)
-    others = asyncio.ensure_future(looked_up(turns, b"b", b"c"))
+    others = asyncio.ensure_future(looked_up(lookups, b"b", b"c"))
     await asyncio.sleep(0)
     reader.answer()
     assert await first == [b"a"]
@@ -63,60 +63,60 @@ async def test_keys_that_come_while_a_job_is_under_way_make_the_next_one() -> No
 
 async def test_a_lookup_is_a_miss_after_its_deadline_and_the_answer_to_it_is_lost() -> None:
     reader = Reader(hangs=True)
-    turns = Turns(reader, 0.01, reader.too_slow)
-    assert await looked_up(turns, b"a", b"b") == [None, None]
-    assert turns.late == 2
-    await until(lambda: turns.stuck)
+    lookups = Lookups(reader, 0.01, reader.too_slow)
+    assert await looked_up(lookups, b"a", b"b") == [None, None]
+    assert lookups.late == 2
+    await until(lambda: lookups.stuck)
     reader.answer()
-    assert not turns.stuck
+    assert not lookups.stuck
     reader.hangs = False
-    assert await looked_up(turns, b"c") == [b"c"]
+    assert await looked_up(lookups, b"c") == [b"c"]
 
 
 async def test_a_lookup_that_was_not_sent_has_the_same_deadline() -> None:
     reader = Reader(hangs=True)
-    turns = Turns(reader, 0.05, reader.too_slow)
-    first = asyncio.ensure_future(looked_up(turns, b"a"))
+    lookups = Lookups(reader, 0.05, reader.too_slow)
+    first = asyncio.ensure_future(looked_up(lookups, b"a"))
     await until(lambda: reader.jobs)
-    assert await looked_up(turns, b"b") == [None]
+    assert await looked_up(lookups, b"b") == [None]
     assert await first == [None]
     assert len(reader.jobs) == 1
 
 
 async def test_a_disk_that_is_late_again_and_again_is_too_slow() -> None:
     reader = Reader(hangs=True)
-    turns = Turns(reader, 0.001, reader.too_slow)
-    for _ in range(SLOW_JOBS):
+    lookups = Lookups(reader, 0.001, reader.too_slow)
+    for _ in range(MAX_SLOW_JOBS):
         assert reader.slow == 0
-        assert await looked_up(turns, b"a") == [None]
+        assert await looked_up(lookups, b"a") == [None]
         reader.answer()
     assert reader.slow == 1
 
 
 async def test_a_disk_that_is_late_now_and_then_is_not() -> None:
     reader = Reader()
-    turns = Turns(reader, 0.05, reader.too_slow)
-    for _ in range(SLOW_JOBS + 1):
+    lookups = Lookups(reader, 0.05, reader.too_slow)
+    for _ in range(MAX_SLOW_JOBS + 1):
         reader.hangs = False
-        await looked_up(turns, b"a")
-        await looked_up(turns, b"b")
+        await looked_up(lookups, b"a")
+        await looked_up(lookups, b"b")
         reader.hangs = True
-        await looked_up(turns, b"c")
+        await looked_up(lookups, b"c")
         reader.answer()
-    assert turns.late > SLOW_JOBS
+    assert lookups.late > MAX_SLOW_JOBS
     assert reader.slow == 0
 
 
 async def test_many_keys_make_several_jobs_and_few_keys_go_before_them() -> None:
     reader = Reader(hangs=True)
-    turns = Turns(reader, 10.0, reader.too_slow)
-    keys = [b"%d" % number for number in range(3 * MOST)]
-    many = asyncio.ensure_future(looked_up(turns, *keys))
+    lookups = Lookups(reader, 10.0, reader.too_slow)
+    keys = [b"%d" % number for number in range(3 * MAX_KEYS)]
+    many = asyncio.ensure_future(looked_up(lookups, *keys))
     await until(lambda: reader.jobs)
-    few = asyncio.ensure_future(looked_up(turns, b"light"))
+    few = asyncio.ensure_future(looked_up(lookups, b"light"))
     await asyncio.sleep(0)
     reader.answer()
-    assert [list(asked) for asked, _ in reader.jobs[:2]] == [keys[:MOST], [b"light"]]
+    assert [list(asked) for asked, _ in reader.jobs[:2]] == [keys[:MAX_KEYS], [b"light"]]
     reader.answer()
     assert await few == [b"light"]
     while not many.done():
@@ -128,8 +128,8 @@ async def test_many_keys_make_several_jobs_and_few_keys_go_before_them() -> None
 
 async def test_what_a_job_left_out_is_asked_for_again() -> None:
     reader = Reader(hangs=True)
-    turns = Turns(reader, 10.0, reader.too_slow)
-    waiting = asyncio.ensure_future(looked_up(turns, b"a", b"b"))
+    lookups = Lookups(reader, 10.0, reader.too_slow)
+    waiting = asyncio.ensure_future(looked_up(lookups, b"a", b"b"))
     await until(lambda: reader.jobs)
     reader.jobs[0][1]({b"a": lasting(b"a")}, False)
     assert [list(asked) for asked, _ in reader.jobs] == [[b"a", b"b"], [b"b"]]
@@ -137,49 +137,42 @@ async def test_what_a_job_left_out_is_asked_for_again() -> None:
     assert await waiting == [b"a", None]
 
 
-async def test_a_turn_of_which_parts_are_answered_is_not_late() -> None:
+async def test_a_turn_of_which_parts_are_on_read_is_not_late() -> None:
     reader = Reader(hangs=True)
-    turns = Turns(reader, 0.05, reader.too_slow)
-    keys = [b"%d" % number for number in range(5 * MOST)]
-    many = asyncio.ensure_future(looked_up(turns, *keys))
+    lookups = Lookups(reader, 0.05, reader.too_slow)
+    keys = [b"%d" % number for number in range(5 * MAX_KEYS)]
+    many = asyncio.ensure_future(looked_up(lookups, *keys))
     await until(lambda: reader.jobs)
     while not many.done():
         await asyncio.sleep(0.02)  # the whole takes longer than a lookup may, no part of it does
         reader.answer()
-    assert turns.late == 0
+    assert lookups.late == 0
     assert None not in await many
-
-
-async def test_a_job_that_does_not_end_shows_a_disk_that_is_too_slow() -> None:
-    reader = Reader(hangs=True)
-    turns = Turns(reader, 0.001, reader.too_slow, hung=0.02)
-    assert await looked_up(turns, b"a") == [None]
-    await until(lambda: turns.stuck and reader.slow)
 
 
 async def test_giving_up_answers_everybody() -> None:
     reader = Reader(hangs=True)
-    turns = Turns(reader, 10.0, reader.too_slow)
-    first = asyncio.ensure_future(looked_up(turns, b"a"))
+    lookups = Lookups(reader, 10.0, reader.too_slow)
+    first = asyncio.ensure_future(looked_up(lookups, b"a"))
     await until(lambda: reader.jobs)
-    second = asyncio.ensure_future(looked_up(turns, b"b"))
+    second = asyncio.ensure_future(looked_up(lookups, b"b"))
     await asyncio.sleep(0)
-    turns.give_up()
+    lookups.give_up()
     assert await first == [None]
     assert await second == [None]
     reader.answer()
 
 
 async def test_one_who_fails_to_take_his_answer_keeps_no_other_from_his() -> None:
-    reader, told = Reader(), []
-    turns = Turns(reader, 10.0, reader.too_slow)
+    reader, told = Reader(), list[Entry | None]()
+    lookups = Lookups(reader, 10.0, reader.too_slow)
     errors: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, about: errors.append(about["exception"]))
 
     def fails(_entry: Entry | None) -> None:
         raise ZeroDivisionError
 
-    turns.ask(b"a", fails)
-    turns.ask(b"a", told.append)
+    lookups.ask(b"a", fails)
+    lookups.ask(b"a", told.append)
     await until(lambda: told)
     assert [type(error) for error in errors] == [ZeroDivisionError]
