@@ -81,10 +81,6 @@ class MemoryTier:
         """Bytes held, ghosts included."""
         return self._bytes + self._eviction.overhead
 
-    def weigh(self, key: bytes, entry: Entry) -> int:
-        """The bytes that are counted for an entry."""
-        return ENTRY_BYTES + len(key) + len(entry.result)
-
     def get(self, key: bytes, now: float) -> Entry | None:
         """The entry of `key`; None when there is none or it has expired. Counts a hit or a miss."""
         found = self.first(now, key)
@@ -129,9 +125,8 @@ class MemoryTier:
 
     def peek(self, key: bytes, now: float) -> Entry | None:
         """The entry of `key` as `get` would return it, without counting anything (for `explain`)."""
-        slot = self._slots.get(key)
-        entry = slot.entry if slot is not None else None
-        return entry if entry is not None and entry.expires > now else None
+        slot = self.find(key, now)
+        return None if slot is None else slot.entry
 
     def put(self, key: bytes, entry: Entry, now: float) -> bool:
         """Keep an entry and evict others for room; False when it is too large or has expired already."""

@@ -46,6 +46,8 @@ SPARE_PAGES = 64
 """Pages that are free before a write beside those for its values: for the index and for other tables."""
 EVICTION_ROWS, EVICTION_STEPS = 256, 32
 """Rows that one step of an eviction or of a sweep removes, and steps that one batch may take."""
+SHRINK_PAGES = 256
+"""Free pages that one look gives back to the file system, so that no lookup waits for long."""
 MAX_READ_BYTES = 2 << 20
 """Bytes of results after which a read ends, so that no other lookup waits for long."""
 MAX_RENEWED_BYTES = 2 << 20
@@ -383,7 +385,7 @@ class CacheFile:
                 more = self._sweep()
                 above = -free_pages(self._sql, limit)
                 more = bool(above > 0 and self._evict(above)) or more
-            return shrink(self._sql, limit, OVER_PAGES) or more
+            return shrink(self._sql, limit, SHRINK_PAGES) or more
         except sqlite3.Error as error:
             if fault_of(error).kind is not DiskFaultKind.FULL:
                 raise

@@ -21,6 +21,11 @@ def entry(result: bytes = b'"0x1"', *, method: str = "call", expires: float = in
     return Entry(result=result, cache=CacheClass.HEAD, network="s0", method=method, stored_at=0.0, expires=expires)
 
 
+def weight_of(key: bytes, kept: Entry) -> int:
+    """The bytes that are counted for an entry."""
+    return ENTRY_BYTES + len(key) + len(kept.result)
+
+
 @pytest.fixture
 def tier() -> MemoryTier:
     return MemoryTier(20_000, 5_000)
@@ -84,7 +89,7 @@ class Model(RuleBasedStateMachine):
             return
         assert self.tier.size <= self.tier.max_bytes
         kept = [(key, self.tier._slots[key].entry) for key in self.tier._slots]
-        counted = sum(self.tier.weigh(key, value) for key, value in kept if value is not None)
+        counted = sum(weight_of(key, value) for key, value in kept if value is not None)
         assert counted + self.tier._eviction.overhead == self.tier.size
         assert len(kept) == len(self.tier) == self.tier.stats().entries
 
@@ -194,7 +199,7 @@ def test_a_compressed_form_is_made_once_counted_and_gone_with_its_entry(tier: Me
 
 
 def test_a_compressed_form_makes_room_for_itself(tier: MemoryTier) -> None:
-    weight = tier.weigh(b"0", entry(b"1" * 1000))
+    weight = weight_of(b"0", entry(b"1" * 1000))
     tier.resize(4 * weight, 4 * weight, 0.0)
     for number in range(4):
         tier.put(b"%d" % number, entry(b"1" * 1000), 0.0)
@@ -298,6 +303,6 @@ def test_a_purge_goes_on_in_steps_while_entries_come_and_go(selection: Selection
     assert number >= 3000 // 256
     assert not any(tier.peek(b"s0:a:%d" % n, 0.0) for n in range(3000))
     assert len(tier) == number + 1
-    assert tier.size == sum(tier.weigh(b"s1:a:%d" % n, entry()) for n in range(number + 1))
+    assert tier.size == sum(weight_of(b"s1:a:%d" % n, entry()) for n in range(number + 1))
     assert tier.stats().purged == 3000 - removed
     assert len(list(tier.count_steps(selection))) >= 1

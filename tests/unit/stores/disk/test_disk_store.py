@@ -79,12 +79,6 @@ async def test_what_expires_is_not_kept(open_store: Opener) -> None:
     assert await found(store, 1) == [False]
 
 
-async def test_a_second_worker_finds_what_the_first_one_wrote(open_store: Opener) -> None:
-    one, other = await open_store(), await open_store()
-    await fill(one, blocks(range(100)))
-    assert await found(other, *range(100)) == [True] * 100
-
-
 async def test_entries_and_bytes_are_told(open_store: Opener, tmp_path: Path) -> None:
     store = await open_store()
     await fill(store, blocks(range(1500)))
