@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.stores.base import NoStore, PurgeResult, StoreStats
 from rpcaccel.stores.disk.cache_file import CacheFile, ReadResult
-from rpcaccel.stores.disk.database import DiskFault
+from rpcaccel.stores.disk.database import DiskFault, DiskFaultKind
 from rpcaccel.stores.disk.lookups import Lookups, OnRead
 from rpcaccel.stores.disk.open_file import RETRY_SECONDS, OpenFile
 
@@ -50,58 +51,56 @@ class DiskTierSettings(Protocol):
 
 
 class WriteQueue:
-    """The answers that wait to be written or are being written, bounded in bytes. They can be read while they wait."""
+    """The answers that are not written yet, bounded in bytes. They can be read meanwhile."""
 
     def __init__(self, limit: int) -> None:
         """`limit`: bytes of everything in the queue."""
         self._limit = limit
         self._bytes = 0
-        self.waiting: dict[bytes, Entry] = {}
-        self._under_way: dict[bytes, Entry] = {}
+        self._entries: dict[bytes, Entry] = {}
 
     def __len__(self) -> int:
-        return len(self.waiting) + len(self._under_way)
+        return len(self._entries)
 
     @property
     def full_batch(self) -> bool:
         """Do enough answers wait for a batch?"""
-        return len(self.waiting) >= BATCH_ENTRIES or self._bytes >= BATCH_BYTES
+        return len(self._entries) >= BATCH_ENTRIES or self._bytes >= BATCH_BYTES
 
     def put(self, key: bytes, entry: Entry) -> bool:
         """Queue an answer, in place of one with the same key; False when there is no room."""
-        before = self.waiting.get(key)
+        before = self._entries.get(key)
         added = _queued_bytes(key, entry) - (0 if before is None else _queued_bytes(key, before))
         if self._bytes + added > self._limit:
             return False
         self._bytes += added
-        self.waiting[key] = entry
+        self._entries[key] = entry
         return True
 
     def get(self, key: bytes) -> Entry | None:
         """The answer with this key that is not written yet."""
-        return self.waiting.get(key) or self._under_way.get(key)
+        return self._entries.get(key)
 
-    def take(self) -> Mapping[bytes, Entry]:
-        """The next batch. Call `end_batch` when it was written, or not."""
-        size = 0
-        while self.waiting and len(self._under_way) < BATCH_ENTRIES and size < BATCH_BYTES:
-            key = next(iter(self.waiting))
-            entry = self._under_way[key] = self.waiting.pop(key)
+    def batch(self) -> dict[bytes, Entry]:
+        """The answers that are to be written next. They stay in the queue until `end` is called."""
+        batch, size = dict[bytes, Entry](), 0
+        for key, entry in islice(self._entries.items(), BATCH_ENTRIES):
+            if size >= BATCH_BYTES:
+                break
+            batch[key] = entry
             size += len(entry.result)
-        return self._under_way
+        return batch
 
-    def end_batch(self) -> int:
-        """Forget the batch; returns the number of its answers."""
-        batch, self._under_way = self._under_way, {}
-        self._bytes -= sum(_queued_bytes(key, entry) for key, entry in batch.items())
-        return len(batch)
+    def end(self, batch: Mapping[bytes, Entry]) -> int:
+        """Forget the answers of a batch that were not replaced meanwhile; returns how many were not dropped either."""
+        ended = [key for key, entry in batch.items() if self._entries.get(key) is entry]
+        for key in ended:
+            self._bytes -= _queued_bytes(key, self._entries.pop(key))
+        return len(ended)
 
-    def forget(self, selection: Selection) -> int:
-        """Drop the selected answers that wait; returns their number."""
-        selected = [key for key in self.waiting if selection.matches(key)]
-        for key in selected:
-            self._bytes -= _queued_bytes(key, self.waiting.pop(key))
-        return len(selected)
+    def drop(self, selection: Selection) -> int:
+        """Drop the selected answers; returns their number."""
+        return self.end({key: entry for key, entry in self._entries.items() if selection.matches(key)})
 
 
 class DiskStore(NoStore):
@@ -115,6 +114,8 @@ class DiskStore(NoStore):
         self._lookups = Lookups(self._read, settings.read_timeout, self._leave_slow_disk)
         self._queue = WriteQueue(settings.queue)
         self._writing = False
+        self._held_up = False
+        """Has another process just held the file? Then writes wait a little, so that lookups come between."""
         self._next_flush: asyncio.TimerHandle | None = None
         self._damaged_at: deque[float] = deque(maxlen=MAX_DAMAGED + 1)
         """When damaged entries of the file in use were met."""
@@ -143,7 +144,7 @@ class DiskStore(NoStore):
     def _drop_all(self) -> None:
         """Let nobody wait for a file that is used no more."""
         self._damaged_at.clear()
-        self._dropped += self._queue.forget(Selection())
+        self._dropped += self._queue.drop(Selection())
         self._lookups.give_up()
 
     # -- reads --------------------------------------------------------------------------------------------------------
@@ -248,9 +249,9 @@ class DiskStore(NoStore):
 
     def _go_on(self) -> None:
         """Write a batch now if there is a whole one, and a little later if there is less."""
-        if self._queue.full_batch:
+        if self._queue.full_batch and not self._held_up:
             self._flush()
-        elif self._queue.waiting and self._next_flush is None:
+        elif self._queue and self._next_flush is None:
             self._next_flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
 
     def _flush(self) -> None:
@@ -258,32 +259,32 @@ class DiskStore(NoStore):
         if self._next_flush is not None:
             self._next_flush.cancel()
             self._next_flush = None
-        if not self._queue.waiting or self._writing:
-            return
-        if self._file.writable:
-            batch = self._queue.take()
-            self._write(lambda file: file.write(batch), self._batch_ended)
-        elif self._file.up:
-            self._next_flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
+        self._held_up = self._file.up and not self._file.writable
+        if self._held_up:
+            self._go_on()
+        elif self._queue and self._file.up and not self._writing:
+            batch = self._queue.batch()
+            self._write(lambda file: file.write(batch), partial(self._batch_ended, batch))
 
     def _write(self, job: Callable[[CacheFile], Any], on_end: Callable[[Any], None]) -> None:
         self._writing = True
 
         def ended(result: Any) -> None:
             self._writing = False
+            self._held_up = isinstance(result, DiskFault) and result.kind is DiskFaultKind.BUSY
             on_end(result)
             self._go_on()
 
         self._file.submit(job, ended)
 
-    def _batch_ended(self, result: int | DiskFault) -> None:
-        count = self._queue.end_batch()
-        if isinstance(result, DiskFault):
-            self._failed += count
-        else:
+    def _batch_ended(self, batch: Mapping[bytes, Entry], result: int | DiskFault) -> None:
+        if not isinstance(result, DiskFault):
+            self._queue.end(batch)
             self._file.was_written()
             self._written += result
-            self._dropped += count - result
+            self._dropped += len(batch) - result
+        elif not self._held_up:  # otherwise the answers are written again
+            self._failed += self._queue.end(batch)
 
     def notice(self, hot: Mapping[bytes, Entry]) -> None:
         """Take note of entries that were hits in memory: they are kept from being evicted, and are read ahead after a
@@ -303,7 +304,7 @@ class DiskStore(NoStore):
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
         """Remove the selected entries, or count them. Where the file is not open, that is done before it is read."""
         if not dry:
-            self._queue.forget(selection)
+            self._queue.drop(selection)
         removed = await self._file.purge(selection, dry=dry)
         if not dry:
             self._purged += removed or 0

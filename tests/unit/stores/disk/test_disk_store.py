@@ -144,11 +144,22 @@ async def test_a_closed_store_has_nothing_and_takes_nothing(open_store: Opener) 
 def test_what_waits_or_is_being_written_can_be_read() -> None:
     queue, entry = WriteQueue(1 << 20), lasting(b"1")
     assert queue.put(b"k", entry)
+    batch = queue.batch()
+    assert batch == {b"k": entry}
     assert queue.get(b"k") is entry
-    assert queue.take() == {b"k": entry}
-    assert queue.get(b"k") is entry
-    assert queue.end_batch() == 1
+    assert queue.end(batch) == 1
     assert queue.get(b"k") is None
+    assert not queue
+
+
+def test_an_answer_that_was_replaced_while_it_was_written_is_written_again() -> None:
+    queue = WriteQueue(1 << 20)
+    queue.put(b"k", lasting(b"1"))
+    batch = queue.batch()
+    newer = lasting(b"2")
+    queue.put(b"k", newer)
+    assert queue.end(batch) == 0
+    assert queue.batch() == {b"k": newer}
 
 
 def test_an_answer_beyond_the_bound_is_refused_until_a_batch_was_written() -> None:
@@ -158,9 +169,7 @@ def test_an_answer_beyond_the_bound_is_refused_until_a_batch_was_written() -> No
     assert queue.put(block_key(2), entry)
     assert not queue.put(block_key(3), entry)
     assert queue.put(key, entry), "in place of the one that waits"
-    queue.take()
-    assert not queue.put(block_key(3), entry)
-    queue.end_batch()
+    queue.end(queue.batch())
     assert queue.put(block_key(3), entry)
 
 
@@ -168,22 +177,40 @@ def test_a_batch_is_bounded_in_answers_and_in_bytes() -> None:
     queue = WriteQueue(1 << 30)
     for key, entry in blocks(range(BATCH_ENTRIES + 10)).items():
         queue.put(key, entry)
-    assert queue.full_batch
-    assert len(queue.take()) == BATCH_ENTRIES
-    queue.end_batch()
-    assert len(queue.take()) == 10
-    queue.end_batch()
+    for expected in (BATCH_ENTRIES, 10):
+        assert queue.full_batch == (expected == BATCH_ENTRIES)
+        assert queue.end(queue.batch()) == expected
     for number in range(5):
         queue.put(block_key(number), lasting(b"x" * BATCH_BYTES))
-    assert len(queue.take()) == 1
+    assert queue.full_batch
+    assert len(queue.batch()) == 1
 
 
-def test_a_purge_drops_what_waits_and_leaves_the_rest() -> None:
+def test_a_purge_drops_what_waits_or_is_being_written_and_leaves_the_rest() -> None:
     queue = WriteQueue(1 << 20)
     queue.put(block_key(1), lasting(b"1"))
     queue.put(block_key(1, method="other"), lasting(b"1"))
-    assert queue.forget(Selection(method="other")) == 1
-    assert list(queue.take()) == [block_key(1)]
+    batch = queue.batch()
+    assert queue.drop(Selection(method="other")) == 1
+    assert list(queue.batch()) == [block_key(1)]
+    assert queue.end(batch) == 1
+
+
+async def test_what_another_process_keeps_from_being_written_is_written_later(
+    open_store: Opener, tmp_path: Path
+) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(3)))
+    with closing(sqlite3.connect(the_file(tmp_path), isolation_level=None)) as sql:
+        sql.execute("BEGIN IMMEDIATE")
+        for key, entry in blocks(range(3, 200)).items():
+            store.put(key, entry, inf)
+        await until(lambda: store.stats().errors)
+        assert await found(store, 1, 100, 300) == [True, True, False]
+        sql.execute("ROLLBACK")
+    await until(lambda: store.stats().queued == 0)
+    assert store.stats().writes == 200
+    assert store.stats().writes_failed == store.stats().writes_dropped == 0
 
 
 # -- trouble --------------------------------------------------------------------------------------------------------
