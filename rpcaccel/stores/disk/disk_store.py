@@ -111,7 +111,8 @@ class DiskStore(NoStore):
     def __init__(self, settings: DiskTierSettings, *, retry: float = RETRY_SECONDS) -> None:
         """`retry`: seconds after which a file that could not be used is tried again."""
         self._file = OpenFile(Path(settings.path), settings.size, self._drop_all, retry=retry)
-        self._lookups = Lookups(self._read, settings.read_timeout, self._leave_slow_disk)
+        too_slow = DiskFault(DiskFaultKind.UNUSABLE, "reads take too long")
+        self._lookups = Lookups(self._read, settings.read_timeout, lambda: self._file.leave(too_slow))
         self._queue = WriteQueue(settings.queue)
         self._writing = False
         self._held_up = False
@@ -209,11 +210,8 @@ class DiskStore(NoStore):
             self._damaged[reason] = self._damaged.get(reason, 0) + 1
             self._damaged_at.append(now)
         if len(self._damaged_at) > MAX_DAMAGED and now - self._damaged_at[0] < DAMAGED_SECONDS:
-            self._file.set_aside(f"more than {MAX_DAMAGED} of its entries are damaged")
-
-    def _leave_slow_disk(self) -> None:
-        if self._file.up:
-            self._file.step_aside("reads take too long")
+            words = f"more than {MAX_DAMAGED} of its entries are damaged"
+            self._file.leave(DiskFault(DiskFaultKind.DAMAGED, words))
 
     async def read_ahead(self, room: int, keep: Callable[[bytes, Entry], object]) -> int | None:
         """Read what was hot before the last restart, the latest first, until it takes `room` bytes; `keep` is called

@@ -1,12 +1,8 @@
 """The file in use, and the thread that works on it: opened, looked after, left for a while, set aside, closed.
 
-    new -> opening -> up -> closed
-              ^  |    |
-              |  v    v
-              +- aside      (opened again after a while)
-
-Whatever is wrong is said in words. A file that is damaged is set aside and another one begun; a disk that is full is
-read, and written again later; after any other fault the tier is not used for a while.
+One task opens the file, looks after it every second, and opens it again when it was left. What a fault means is decided
+here, and reported in words: a file that is damaged is set aside and another one begun; a disk that is full is read, and
+written again later; after any other fault the file is left for a while.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from enum import Enum
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -47,14 +42,6 @@ OnEnd = Callable[[Any], None]
 """Takes the result of a job; a DiskFault where there is none, or where the file was left before it came."""
 
 
-class _State(Enum):
-    NEW = "new"
-    OPENING = "opening"
-    UP = "up"
-    ASIDE = "aside"
-    CLOSED = "closed"
-
-
 class OpenFile:
     """Runs jobs on the file in use, one after the other. Belongs to one event loop, in which their results come."""
 
@@ -75,6 +62,8 @@ class OpenFile:
             stuck: STUCK_SECONDS, or what a test needs.
         """
         self.limit = size
+        self.up = False
+        """Can the file be read?"""
         self.state = FileState()
         """The file as it was lately."""
         self.fault = ""
@@ -84,7 +73,8 @@ class OpenFile:
         self._on_left = on_left
         self._folder = Folder(folder, VERSION)
         self._file = CacheFile(self._folder, size)
-        self._state = _State.NEW
+        self._task: asyncio.Task[None] | None = None
+        """What keeps the file open, between start and end."""
         self._was_up = False
         """Was the file open when this was closed?"""
         self._settled = asyncio.Event()
@@ -96,17 +86,13 @@ class OpenFile:
         """When a file was set aside (the loop's seconds), and the sentence about it."""
         self._begun: deque[float] = deque()
         """When each job was submitted that has not ended."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._left: asyncio.Future[DiskFault]
+        """Done once the file that is up is to be left."""
         self._owed: list[Selection] = []
         """Purges to be carried out before a file is read that was not open when they came."""
 
     def __repr__(self) -> str:
-        return f"<OpenFile {self._state.value}, {self.state.entries} entries>"
-
-    @property
-    def up(self) -> bool:
-        """Can the file be read?"""
-        return self._state is _State.UP
+        return f"<OpenFile {'up' if self.up else self.fault or 'not open'}, {self.state.entries} entries>"
 
     @property
     def writable(self) -> bool:
@@ -116,7 +102,7 @@ class OpenFile:
     @property
     def was_up(self) -> bool:
         """Can the file be read, or could it until this was closed?"""
-        return self._was_up if self._state is _State.CLOSED else self.up and not self._hangs
+        return self._was_up if self._task is None else self.up and not self._hangs
 
     @property
     def _hangs(self) -> bool:
@@ -128,95 +114,70 @@ class OpenFile:
     async def start(self) -> None:
         """Open the file, in the background if that takes long."""
         self._thread = JobThread("disk", asyncio.get_running_loop())
-        self._open()
+        self._task = asyncio.create_task(self._keep_open())
         with suppress(TimeoutError):
             await asyncio.wait_for(self._settled.wait(), START_SECONDS)
 
-    def _leave(self, state: _State) -> None:
-        self._state = state
+    async def _keep_open(self) -> None:
+        while True:
+            fault = await self._use()
+            now = asyncio.get_running_loop().time()
+            # Where a file was set aside just before, the reason may be another one than the file.
+            if fault is not None and fault.kind is DiskFaultKind.DAMAGED and now - self._set_aside_at >= self._retry:
+                self._set_aside_at = now
+                self._warning = f"the disk tier: {fault.words}; it was set aside, and another begun"
+                result = await self._run(CacheFile.set_aside)
+                fault = result if isinstance(result, DiskFault) else None
+            if fault is not None:
+                self.fault = fault.words
+                self._settled.set()
+                await asyncio.sleep(self._retry)
+
+    async def _use(self) -> DiskFault | None:
+        """Open the file and look after it; returns why it was left, or None where it is to be opened again at once."""
+        owed, self._owed = self._owed, []
+        opened = await self._run(partial(CacheFile.open, owed=owed))
+        if isinstance(opened, DiskFault):
+            self._owe(*owed)
+            return opened
+        if self._owed:  # a purge came meanwhile
+            return None
+        self.up, self.fault, self.state = True, "", opened
+        self._left = asyncio.get_running_loop().create_future()
+        self._settled.set()
+        more = False
+        while True:
+            await asyncio.wait([self._left], timeout=0.0 if more else TICK_SECONDS)
+            if self._left.done():
+                return self._left.result()
+            looked = await self._run(_look_after)
+            if not isinstance(looked, DiskFault):
+                replaced, more, self.state = looked
+                if replaced:
+                    self._end_use()
+                    return None
+
+    def leave(self, fault: DiskFault) -> None:
+        """Use the file no more. It is opened again after a while; another one is begun at once where it is damaged."""
+        if self.up:
+            self.fault = fault.words
+            self._end_use()
+            self._left.set_result(fault)
+
+    def _end_use(self) -> None:
+        self.up = False
         self._round += 1
         self._on_left()
 
-    def _open(self) -> None:
-        self._leave(_State.OPENING)
-        owed, self._owed = self._owed, []
-
-        def opened(result: Any) -> None:
-            if isinstance(result, DiskFault):
-                self._owe(*owed)
-            elif self._owed:  # a purge came meanwhile
-                self._open()
-            else:
-                self._state, self.fault, self.state = _State.UP, "", result
-                self._settled.set()
-                self._after(TICK_SECONDS, self._look)
-
-        self.submit(lambda file: file.open(owed), opened)
-
-    def _trouble(self, fault: DiskFault) -> None:
-        """Do what follows from a fault."""
-        self.errors += 1
-        if self._state is _State.CLOSED:
-            return
-        if fault.kind is DiskFaultKind.DAMAGED:
-            self.set_aside(fault.words)
-        elif fault.kind is DiskFaultKind.FULL and self.up:
-            self.fault = f"{fault.words}: nothing is written"
-            self._full_until = asyncio.get_running_loop().time() + self._retry
-        elif fault.kind is not DiskFaultKind.BUSY or not self.up:
-            self.step_aside(fault.words)
-
-    def step_aside(self, words: str) -> None:
-        """Use the file no more for a while, because of what `words` say, then open it again."""
-        self.fault = words
-        self._leave(_State.ASIDE)
-        self._settled.set()
-        self._after(self._retry, self._open)
-
-    def set_aside(self, words: str) -> None:
-        """Leave the file for good, because of what `words` say, and begin another one. Where that has just been done,
-        the reason may be another one than the file, so that the tier is not used for a while."""
-        now = asyncio.get_running_loop().time()
-        if now - self._set_aside_at < self._retry:
-            self.step_aside(words)
-            return
-        self._leave(_State.OPENING)
-        self._set_aside_at, self._warning = now, f"the disk tier: {words}; it was set aside, and another begun"
-        self.submit(CacheFile.set_aside, lambda result: None if isinstance(result, DiskFault) else self._open())
-
-    def _after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do something later, in place of what was to be done later."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, action)
-
-    def _look(self) -> None:
-        """Look after the file: has another process set it aside, is anything to be swept or shrunk?"""
-
-        def looked_after(file: CacheFile) -> tuple[bool, bool, FileState]:
-            replaced = file.replaced()
-            return replaced, not replaced and file.tidy(), file.state()
-
-        def ended(result: Any) -> None:
-            replaced, more = False, False
-            if not isinstance(result, DiskFault):
-                replaced, more, self.state = result
-            if replaced:
-                self._open()
-            elif self.up:
-                self._after(0.0 if more else TICK_SECONDS, self._look)
-
-        self.submit(looked_after, ended)
-
     async def close(self, within: float) -> None:
         """Close the file, within so many seconds."""
-        if self._state in {_State.NEW, _State.CLOSED}:
+        if self._task is None:
             return
-        self._was_up = self.was_up
-        self._leave(_State.CLOSED)
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._answer(CacheFile.close, within)
+        self._was_up, task, self._task = self.was_up, self._task, None
+        task.cancel()
+        self._end_use()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._run(CacheFile.close), within)
         self._thread.stop()
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
@@ -231,27 +192,34 @@ class OpenFile:
                 result = DiskFault(DiskFaultKind.UNUSABLE, "its file was left")
             elif isinstance(result, Exception):
                 result = fault_of(result)
-                self._trouble(result)
+                self._meet(result)
             on_end(result)
 
         self._begun.append(asyncio.get_running_loop().time())
         self._thread.submit(partial(job, self._file), ended)
 
+    def _meet(self, fault: DiskFault) -> None:
+        """Do what follows from a fault of a job. A fault of opening is that of the task."""
+        self.errors += 1
+        if self.up and fault.kind is DiskFaultKind.FULL:
+            self.fault = f"{fault.words}: nothing is written"
+            self._full_until = asyncio.get_running_loop().time() + self._retry
+        elif fault.kind is not DiskFaultKind.BUSY:
+            self.leave(fault)
+
+    async def _run(self, job: Job) -> Any:
+        """The result of a job, or a DiskFault."""
+        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.submit(job, lambda result: None if found.done() else found.set_result(result))
+        return await found
+
     async def answer(self, job: Job, within: float = ANSWER_SECONDS) -> Any:
         """The result of a job; None when there is none, or none within so many seconds."""
-        return await self._answer(job, within) if self.up else None
-
-    async def _answer(self, job: Job, within: float) -> Any:
-        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        def ended(result: Any) -> None:
-            if not found.done():
-                found.set_result(None if isinstance(result, DiskFault) else result)
-
-        self.submit(job, ended)
-        with suppress(TimeoutError):
-            return await asyncio.wait_for(found, within)
-        return None
+        result = None
+        if self.up:
+            with suppress(TimeoutError):
+                result = await asyncio.wait_for(self._run(job), within)
+        return None if isinstance(result, DiskFault) else result
 
     def was_written(self) -> None:
         """Note that something was written: the disk has room again."""
@@ -261,18 +229,17 @@ class OpenFile:
     def resize(self, size: int) -> None:
         """Apply a new bound (bytes). A file above it shrinks little by little."""
         self.limit = size
-        if self._state not in {_State.NEW, _State.CLOSED}:
+        if self._task is not None:
             self.submit(lambda file: file.resize(size), lambda _result: None)
 
     async def purge(self, selection: Selection, *, dry: bool) -> int | None:
         """Remove the selected entries, or count them; returns their number. None when the file cannot be used: then
         the purge is carried out before anything is read again."""
         removed: int | None = await self.answer(lambda file: file.purge(selection, dry=dry))
-        if removed is None and not dry and self._state is not _State.CLOSED:
+        if removed is None and not dry and self._task is not None:
             self._owe(selection)
             self._thread.submit(self._folder.owe, lambda _result: None)  # for a process after this one
-            if self.up:
-                self.step_aside("a purge could not be carried out yet")
+            self.leave(DiskFault(DiskFaultKind.UNUSABLE, "a purge could not be carried out yet"))
         return removed
 
     def _owe(self, *selections: Selection) -> None:
@@ -285,7 +252,7 @@ class OpenFile:
 
     def said(self) -> str:
         """What is wrong with the file now, in words; empty when nothing is."""
-        if self._state is _State.OPENING and not self.fault:
+        if self._task is not None and not self.up and not self.fault:
             return "its file is being opened"
         if self.up and self._hangs:
             return f"the disk has not answered for {self._stuck:g} s"
@@ -293,10 +260,16 @@ class OpenFile:
 
     def warnings(self) -> tuple[str, ...]:
         """Sentences about files that were set aside lately, and about files of other versions."""
-        if self._state is _State.CLOSED:
+        if self._task is None:
             return ()
         lately = asyncio.get_running_loop().time() - self._set_aside_at < WARNED_SECONDS
         warnings = [self._warning] if lately else []
         if self.state.foreign:
             warnings.append("the disk tier: its folder holds files of another version, until their room is needed")
         return tuple(warnings)
+
+
+def _look_after(file: CacheFile) -> tuple[bool, bool, FileState]:
+    """Has another file taken the place of this one? Is more to be swept or shrunk? And its state."""
+    replaced = file.replaced()
+    return replaced, not replaced and file.tidy(), file.state()

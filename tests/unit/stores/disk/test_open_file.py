@@ -14,12 +14,13 @@ import pytest
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.stores.disk.cache_file import CacheFile
-from rpcaccel.stores.disk.database import DiskFault
+from rpcaccel.stores.disk.database import DiskFault, DiskFaultKind
 from rpcaccel.stores.disk.open_file import OpenFile
 from tests.support.stores.disk import LEAST, block_key, blocks
 from tests.support.waiting import until
 
 RETRY = 0.05
+TRIED = DiskFault(DiskFaultKind.UNUSABLE, "it is tried")
 
 
 Opener = Callable[..., Awaitable[OpenFile]]
@@ -153,7 +154,7 @@ async def test_what_a_job_found_of_a_file_that_was_left_is_of_no_use(open_file: 
     file = await open_file()
     go_on, results = threading.Event(), list[object]()
     file.submit(lambda _file: go_on.wait(60), results.append)
-    file.step_aside("it is tried")
+    file.leave(TRIED)
     go_on.set()
     await until(lambda: results)
     assert isinstance(results[0], DiskFault)
@@ -164,7 +165,7 @@ async def test_purges_that_are_owed_are_bounded(open_file: Opener) -> None:
     file = await open_file()
     assert await run(file, write_some) == 3
     for many, left in ((2, 3), (100, 0)):
-        file.step_aside("it is tried")
+        file.leave(TRIED)
         assert await file.purge(Selection(), dry=True) is None
         for number in range(many):
             assert await file.purge(Selection(network=f"n{number}"), dry=False) is None
@@ -175,9 +176,9 @@ async def test_purges_that_are_owed_are_bounded(open_file: Opener) -> None:
 async def test_a_purge_of_everything_is_not_lost_when_it_takes_the_place_of_many(open_file: Opener) -> None:
     file = await open_file()
     assert await run(file, write_some) == 3
-    file.step_aside("it is tried")
+    file.leave(TRIED)
     await file.purge(Selection(network="n"), dry=False)
-    file.step_aside("it is tried")
+    file.leave(TRIED)
     for _ in range(100):  # some of them while the file is being opened
         await file.purge(Selection(method="m"), dry=False)
         await asyncio.sleep(0)
