@@ -97,23 +97,13 @@ async def test_a_disk_that_refuses_is_stepped_aside_from_and_tried_again(open_fi
     assert file.warnings() == ()
 
 
-async def test_a_damaged_file_is_left_for_another_one(open_file: Opener, tmp_path: Path) -> None:
-    file = await open_file()
-    assert await run(file, write_some) == 3
-    await run(file, fails(sqlite3.DatabaseError("malformed")))
-    await until(lambda: file.up)
-    assert file.state.entries == 0
-    assert "set aside" in file.warnings()[0]
-    assert (tmp_path / "cache-1001-1.sqlite3").exists()
-    assert (tmp_path / "cache-1001-2.sqlite3").exists()
-
-
 async def test_a_second_file_that_is_damaged_at_once_is_not_followed_by_a_third(
     open_file: Opener, tmp_path: Path
 ) -> None:
     file = await open_file(retry=3600.0)
     await run(file, fails(sqlite3.DatabaseError("malformed")))
     await until(lambda: file.up)
+    assert "set aside" in file.warnings()[0]
     await run(file, fails(sqlite3.DatabaseError("malformed")))
     assert not file.up
     assert file.said() == "its file is damaged"
