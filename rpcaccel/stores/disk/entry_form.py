@@ -42,11 +42,11 @@ _CLASSES = tuple(CacheClass)
 """A class is written as its place in this order: core.cache.entry.SCHEMA is increased when that changes."""
 _CODES = {cache: code for code, cache in enumerate(_CLASSES)}
 
-LEVEL = 3
+ZSTD_LEVEL = 3
 """The level of zstd. Levels up to 15 gain nothing more on answers of a few kB with a dictionary, and cost more."""
 MIN_COMPRESSED_BYTES = 64
 """Bytes of the shortest result that is compressed."""
-SAMPLES = 256
+TRAINING_SAMPLES = 256
 """Results on which a dictionary is trained."""
 MAX_SAMPLE_BYTES = 32 << 10
 MAX_SAMPLED_BYTES = 16 << 20
@@ -177,7 +177,7 @@ class Compression:
 
     def due(self) -> list[str]:
         """The topics that have enough samples."""
-        return [topic for topic, samples in self._samples.items() if len(samples) >= SAMPLES]
+        return [topic for topic, samples in self._samples.items() if len(samples) >= TRAINING_SAMPLES]
 
     def train(self, topic: str, number: int) -> bytes | None:
         """Train a dictionary on the samples of a topic, and use it under this number; returns its body for the file.
@@ -209,7 +209,7 @@ def _compressor(dictionary: bytes | None) -> zstandard.ZstdCompressor:
     """A compressor whose frames name neither zstd nor their dictionary, since the header of a value says both."""
     size = 0 if dictionary is None else len(dictionary)
     parameters = zstandard.ZstdCompressionParameters.from_level(
-        LEVEL, dict_size=size, format=_FORMAT, write_content_size=1, write_dict_id=0, write_checksum=0
+        ZSTD_LEVEL, dict_size=size, format=_FORMAT, write_content_size=1, write_dict_id=0, write_checksum=0
     )
     trained = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
     return zstandard.ZstdCompressor(compression_params=parameters, dict_data=trained)

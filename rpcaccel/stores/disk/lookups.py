@@ -22,7 +22,7 @@ once for GRACE_SECONDS more, because the result may have arrived in the meantime
 MAX_SLOW_JOBS = 8
 """A disk is too slow when so many more jobs took longer than a lookup may than did not."""
 
-OnLookup = Callable[[Entry | None], None]
+OnEntry = Callable[[Entry | None], None]
 OnRead = Callable[[Mapping[bytes, Entry], bool], bool]
 """Takes the entries of a job, and whether all of its keys were looked up; returns whether anybody waited for them."""
 Read = Callable[[Sequence[bytes], OnRead], None]
@@ -36,7 +36,7 @@ class LookupTurn:
     timer: asyncio.TimerHandle
 
     def __init__(self, due: float) -> None:
-        self.waiting: dict[bytes, list[OnLookup]] = {}
+        self.waiting: dict[bytes, list[OnEntry]] = {}
         self.due = due
         self.patient = True
         self.progress = False
@@ -69,7 +69,7 @@ class Lookups:
         since = self._busy_since
         return since is not None and asyncio.get_running_loop().time() - since > self._timeout
 
-    def ask(self, key: bytes, on_lookup: OnLookup) -> None:
+    def ask(self, key: bytes, on_lookup: OnEntry) -> None:
         """Look up a key; `on_lookup` is called later."""
         if self._open is None:
             loop = asyncio.get_running_loop()

@@ -28,7 +28,7 @@ RETRY_SECONDS = 10.0
 """After so long a tier that is not used for a while is opened again, and a full disk is written again."""
 TICK_SECONDS = 1.0
 """Between two looks at the file."""
-ANSWER_SECONDS = 30.0
+JOB_SECONDS = 30.0
 """How long a purge, and a part of what is read ahead, may take."""
 STUCK_SECONDS = 2.0
 """A job that has not ended for so long is reported."""
@@ -37,7 +37,7 @@ MAX_OWED_PURGES = 64
 WARNED_SECONDS = 86_400.0
 """How long it is reported that a file was set aside."""
 
-Job = Callable[[CacheFile], Any]
+FileJob = Callable[[CacheFile], Any]
 OnEnd = Callable[[Any], None]
 """Takes the result of a job; a DiskFault where there is none, or where the file was left before it came."""
 
@@ -182,7 +182,7 @@ class OpenFile:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    def submit(self, job: Job, on_end: OnEnd) -> None:
+    def submit(self, job: FileJob, on_end: OnEnd) -> None:
         """Let the thread do a job on the file. What follows from a fault is done before `on_end` is called."""
         round_ = self._round
 
@@ -207,13 +207,13 @@ class OpenFile:
         elif fault.kind is not DiskFaultKind.BUSY:
             self.leave(fault)
 
-    async def _run(self, job: Job) -> Any:
+    async def _run(self, job: FileJob) -> Any:
         """The result of a job, or a DiskFault."""
         found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.submit(job, lambda result: None if found.done() else found.set_result(result))
         return await found
 
-    async def answer(self, job: Job, within: float = ANSWER_SECONDS) -> Any:
+    async def answer(self, job: FileJob, within: float = JOB_SECONDS) -> Any:
         """The result of a job; None when there is none, or none within so many seconds."""
         result = None
         if self.up:

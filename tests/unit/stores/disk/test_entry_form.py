@@ -20,7 +20,7 @@ from rpcaccel.stores.disk.entry_form import (
     MAX_SAMPLE_BYTES,
     MAX_SAMPLED_BYTES,
     MIN_COMPRESSED_BYTES,
-    SAMPLES,
+    TRAINING_SAMPLES,
     Compression,
     decode,
     encode,
@@ -104,7 +104,7 @@ TOPIC = "blocks:eth_getBlockByNumber"
 def trained() -> tuple[Compression, bytes]:
     """Compression with a dictionary for blocks, and the body of the dictionary."""
     compression = Compression(no_dictionary)
-    for number in range(SAMPLES):
+    for number in range(TRAINING_SAMPLES):
         compression.compress(TOPIC, block(number))
     (topic,) = compression.due()
     body = compression.train(topic, NUMBER)
@@ -152,7 +152,7 @@ def test_without_its_dictionary_whole_and_under_its_number_a_text_is_not_read() 
 def test_once_numbers_have_run_out_a_topic_gets_no_dictionary_and_is_not_sampled_again() -> None:
     compression = Compression(no_dictionary)
     for expected in ([TOPIC], []):
-        for number in range(SAMPLES):
+        for number in range(TRAINING_SAMPLES):
             compression.compress(TOPIC, block(number))
         assert compression.due() == expected
         assert [compression.train(topic, LAST_DICTIONARY + 1) for topic in expected] == [None] * len(expected)
@@ -169,8 +169,8 @@ def test_a_dictionary_that_another_process_trained_is_used_unless_it_is_damaged(
 def test_samples_are_bounded() -> None:
     compression = Compression(no_dictionary)
     largest = b"[" + b"1" * (MAX_SAMPLE_BYTES - 2) + b"]"
-    for topic in range(MAX_SAMPLED_BYTES // MAX_SAMPLE_BYTES // (SAMPLES - 1) + 2):
-        for _ in range(SAMPLES - 1):
+    for topic in range(MAX_SAMPLED_BYTES // MAX_SAMPLE_BYTES // (TRAINING_SAMPLES - 1) + 2):
+        for _ in range(TRAINING_SAMPLES - 1):
             compression.compress(str(topic), largest)
     compression.compress("0", b"[" + b"1" * MIN_COMPRESSED_BYTES + b"]")
     assert compression.due() == []
