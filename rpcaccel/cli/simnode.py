@@ -77,8 +77,8 @@ def build(kind: str, spec: dict[str, Any], *, port: int, tls: Path | None = None
     """The node, not started. Raises ValueError for what cannot be simulated, OSError for a certificate's file."""
     from rpcaccel.simnode.chain.blocks import ChainSpec
     from rpcaccel.simnode.chain.sim_chain import SimChain
-    from rpcaccel.simnode.server.certificate import server_context
     from rpcaccel.simnode.server.factories import ethereum_spec, knobs
+    from rpcaccel.simnode.server.sim_connections import server_context
     from rpcaccel.simnode.server.sim_server import SimNode
 
     made = ethereum_spec(**spec) if kind == "ethereum" else ChainSpec(**spec)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from benchmarks.responder import Protocol, Responder
-from rpcaccel.simnode.server.sim_server import close_listener
+from rpcaccel.simnode.server.sim_connections import close_listener
 
 Make = Callable[[], Any]
 """Makes a protocol that has its `transport`."""

@@ -7,7 +7,7 @@ the one asked for is caught.
 from __future__ import annotations
 
 from rpcaccel.simnode.chain.blocks import ACCOUNTS, CONTRACT_FROM, CONTRACT_GAS, GAS_PRICE, TRANSFER_GAS, VALUE
-from rpcaccel.simnode.chain.sim_chain import Branch, SimChain
+from rpcaccel.simnode.chain.sim_chain import Branch
 
 REVERT = bytes.fromhex("deadbeef")
 """A call whose data starts with this reverts with the reason "simulated"."""
@@ -23,20 +23,17 @@ class Reverted(Exception):
     """The data that geth adds to the error: Error(string) of the reason."""
 
 
-def balance(chain: SimChain, branch: Branch, address: bytes, number: int) -> int:
+def balance(branch: Branch, address: bytes, number: int) -> int:
     """Atto that `address` holds after block `number`; it moves with every block and every fork."""
     make = branch.generator
     seed = int.from_bytes(make.digest(b"balance", address, size=16), "big")
     total = 10**27 + seed % (9 * 10**27) + number * (seed % 10**15 | 1) + branch.fork_of(number)
     if address in make.accounts:
         total += _transfers(branch, make.accounts.index(address), number)
-    for tx in chain.touched.get(address, ()):
-        if tx.number > number:
-            continue
-        if tx.sender == address:
-            total -= tx.value + tx.gas_used * tx.gas_price
-        if tx.to == address:
-            total += tx.value
+    for tx in branch.sent.touching.get(address, ()):
+        if tx.number <= number:
+            total -= (tx.sender == address) * (tx.value + tx.gas_used * tx.gas_price)
+            total += (tx.to == address) * tx.value
     return total
 
 
@@ -51,10 +48,10 @@ def _transfers(branch: Branch, account: int, number: int) -> int:
     return (received - sent) * VALUE - sent * TRANSFER_GAS * GAS_PRICE
 
 
-def nonce(chain: SimChain, branch: Branch, address: bytes, number: int) -> int:
+def nonce(branch: Branch, address: bytes, number: int) -> int:
     """Transactions that `address` has sent up to block `number`."""
     make = branch.generator
-    count = sum(1 for tx in chain.touched.get(address, ()) if tx.sender == address and tx.number <= number)
+    count = sum(1 for tx in branch.sent.touching.get(address, ()) if tx.sender == address and tx.number <= number)
     if address in make.accounts:
         count += make.sent_by(make.accounts.index(address), number)
     elif address in make.delegators:
@@ -62,18 +59,18 @@ def nonce(chain: SimChain, branch: Branch, address: bytes, number: int) -> int:
     return count
 
 
-def code(chain: SimChain, branch: Branch, address: bytes, number: int) -> bytes:
+def code(branch: Branch, address: bytes, number: int) -> bytes:
     """The code of `address` at block `number`; empty for an account."""
     make = branch.generator
-    created = any(tx.created == address and tx.number <= number for tx in chain.touched.get(address, ()))
+    created = any(tx.created == address and tx.number <= number for tx in branch.sent.touching.get(address, ()))
     if not created and (address != make.contract or number < CONTRACT_FROM):
         return b""
     return bytes.fromhex("6080604052348015600f57600080fd5b50") + make.digest(b"code", address, size=64)
 
 
-def storage(chain: SimChain, branch: Branch, address: bytes, slot: int, number: int) -> bytes:
+def storage(branch: Branch, address: bytes, slot: int, number: int) -> bytes:
     """The word in `slot`; for a contract it names the block like the answer of `call`."""
-    if not code(chain, branch, address, number):
+    if not code(branch, address, number):
         return bytes(32)
     return _word(branch, number, b"storage", address, slot)
 
@@ -83,12 +80,12 @@ def _word(branch: Branch, number: int, *parts: bytes | int) -> bytes:
     return branch.generator.digest(*parts, size=22) + stamp
 
 
-def call(chain: SimChain, branch: Branch, to: bytes | None, data: bytes, number: int) -> bytes:
+def call(branch: Branch, to: bytes | None, data: bytes, number: int) -> bytes:
     """The result of a contract call: a word whose last eight bytes are the block number.
 
     Raises Reverted for REVERT. An account, or a contract called with no data, answers nothing.
     """
-    if to is None or not data or not code(chain, branch, to, number):
+    if to is None or not data or not code(branch, to, number):
         return b""
     if data.startswith(REVERT):
         raise Reverted

@@ -129,7 +129,9 @@ class Generator:
         text = b"|".join(part if isinstance(part, bytes) else b"%d" % part for part in parts)
         return blake2b(text, key=self._key, digest_size=size).digest()
 
-    # -- hashes that can be read back -------------------------------------------------------------------------
+    def draw(self, *parts: bytes | int) -> float:
+        """A number in [0, 1) that depends on the spec and `parts` alone: a multiple of 2**-32."""
+        return int.from_bytes(self.digest(*parts, size=4), "big") / 2**32
 
     def seal(self, tag: bytes, number: int, fork: int, index: int = 0) -> bytes:
         """A 32-byte hash that `open` follows back. `tag` is one byte."""
@@ -147,8 +149,6 @@ class Generator:
             return None
         number, fork, index = struct.unpack(">QHH", b"\0" + payload[1:])
         return number, fork, index
-
-    # -- the cast ---------------------------------------------------------------------------------------------
 
     @cached_property
     def accounts(self) -> tuple[bytes, ...]:
@@ -172,6 +172,7 @@ class Generator:
 
     @cached_property
     def members(self) -> tuple[CommitteeSlot, ...]:
+        """The keys from which committees are taken; external validators have the first ones."""
         names = max(1, self.spec.committee - 1)
         members = []
         for i in range(self.spec.committee + 3):
@@ -203,8 +204,6 @@ class Generator:
                 spare -= 1
         return bits
 
-    # -- generated transactions, in closed form ------------------------------------------------------------------
-
     def count_in(self, number: int) -> int:
         """Generated plain transactions in block `number`."""
         return self.spec.density * (number % 3)
@@ -230,13 +229,17 @@ class Generator:
         """Whether this account's transactions are calls of the contract (and leave a log)."""
         return account % 4 == 3
 
+    def _signature(self, *parts: bytes | int) -> tuple[int, int]:
+        signed = self.digest(*parts, size=64)
+        return int.from_bytes(signed[:32], "big"), int.from_bytes(signed[32:], "big")
+
     def transaction(self, fork: int, number: int, index: int) -> Tx:
         """The generated plain transaction at `index` of block `number`."""
         sequence = self.count_to(number) - self.count_in(number) + index
         account = sequence % ACCOUNTS
         calls = self.calls_contract(account) and number > CONTRACT_FROM
         to = self.contract if calls else self.accounts[(account + 1) % ACCOUNTS]
-        signature = self.digest(b"signature", fork, number, index, size=64)
+        r, s = self._signature(b"signature", fork, number, index)
         data = bytes.fromhex("a9059cbb") + self.accounts[0].rjust(32, b"\0") + number.to_bytes(32, "big")
         return Tx(
             number=number,
@@ -252,8 +255,8 @@ class Generator:
             gas_used=CONTRACT_GAS if calls else TRANSFER_GAS,
             data=data if calls else b"",
             v=27 + number % 2,
-            r=int.from_bytes(signature[:32], "big"),
-            s=int.from_bytes(signature[32:], "big"),
+            r=r,
+            s=s,
             to_shard=self.spec.shard,
             log_data=number.to_bytes(32, "big") if calls else None,
         )
@@ -263,7 +266,7 @@ class Generator:
         if self.spec.kind != "harmony" or self.spec.shard or number % STAKING_EVERY != STAKING_AT:
             return None
         turn = number // STAKING_EVERY
-        signature = self.digest(b"staking signature", fork, number, size=64)
+        r, s = self._signature(b"staking signature", fork, number)
         return Tx(
             number=number,
             index=0,
@@ -276,8 +279,8 @@ class Generator:
             gas=50_000,
             gas_price=GAS_PRICE,
             gas_used=25_000,
-            r=int.from_bytes(signature[:32], "big"),
-            s=int.from_bytes(signature[32:], "big"),
+            r=r,
+            s=s,
             v=40,
             staking="Delegate",
             amount=100 * 10**18,

@@ -9,25 +9,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from random import Random
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 FAULTS = (
-    "hang",
-    "reset",
-    "half_body",
-    "html",
-    "too_many",
-    "unavailable",
-    "empty",
-    "garbage",
-    "wrong_id",
-    "missing_id",
-    "error",
-    "rate_limit",
-    "invalid_reply",
+    *("hang", "reset", "half_body", "html", "too_many", "unavailable", "empty", "garbage"),
+    *("wrong_id", "missing_id", "error", "rate_limit", "invalid_reply"),
 )
 """hang: never answer · reset: take the request, close · half_body · html: 502 page · too_many: 429 with Retry-After ·
 unavailable: 503 · empty: 200 with no body · garbage: no JSON · wrong_id · missing_id · error: -32000 `error_text` ·
@@ -44,10 +33,10 @@ receipt of a known transaction, and one receipt less of a block."""
 OLD_STATE = 16
 
 NodeClient = Literal["geth", "erigon", "reth", "nethermind", "besu"]
+_Count = Annotated[int, Meta(ge=0)]
+_Seconds = Annotated[float, Meta(ge=0)]
+_Share = Annotated[float, Meta(ge=0, le=1)]
 
-Shape = Literal["fixed", "uniform", "lognormal", "jitter"]
-SHAPES: dict[str, Shape] = {"fixed": "fixed", "uniform": "uniform", "lognormal": "lognormal", "jitter": "jitter"}
-EXAMPLES = "40ms, uniform:20ms-60ms, lognormal:40ms,0.5 or jitter:40ms+10ms"
 _PART = r"([0-9.]+)\s*(ms|s|)"
 _SYNTAX = re.compile(rf"^(?:(fixed|uniform|lognormal|jitter):)?\s*{_PART}(?:\s*[-+,~]\s*{_PART})?$")
 
@@ -55,11 +44,11 @@ _SYNTAX = re.compile(rf"^(?:(fixed|uniform|lognormal|jitter):)?\s*{_PART}(?:\s*[
 class Latency(Struct, frozen=True):
     """A distribution of seconds."""
 
-    mean: float = 0.0
-    """Seconds: the value, the middle, or (lognormal) the median."""
-    spread: float = 0.0
+    mean: _Seconds = 0.0
+    """The value, the middle, or (lognormal) the median."""
+    spread: _Seconds = 0.0
     """uniform: seconds to either side · lognormal: sigma · jitter: mean of what is added, seconds."""
-    shape: Shape = "fixed"
+    shape: Literal["fixed", "uniform", "lognormal", "jitter"] = "fixed"
 
     @classmethod
     def parse(cls, written: str) -> Latency:
@@ -67,13 +56,14 @@ class Latency(Struct, frozen=True):
         ValueError."""
         match = _SYNTAX.match(written.strip())
         if match is None:
-            raise ValueError(f"{written!r} is no latency; say {EXAMPLES}")
+            examples = "40ms, uniform:20ms-60ms, lognormal:40ms,0.5 or jitter:40ms+10ms"
+            raise ValueError(f"{written!r} is no latency; say {examples}")
         shape, first, first_unit, second, second_unit = match.groups()
         low = float(first) * (0.001 if first_unit == "ms" else 1.0)
         high = float(second) * (0.001 if second_unit == "ms" else 1.0) if second else 0.0
         if shape == "uniform" and second:
             return cls((low + high) / 2, abs(high - low) / 2, "uniform")
-        return cls(low, high, SHAPES[shape or "fixed"])
+        return msgspec.convert({"mean": low, "spread": high, "shape": shape or "fixed"}, cls)
 
     def draw(self, rng: Random) -> float:
         """One value, seconds >= 0."""
@@ -101,19 +91,19 @@ class Knobs:
     """The node's own work: once for each call, one after the other in a batch."""
     method_work: dict[str, Latency] = field(default_factory=dict)
     """Work of single methods, instead of `work`."""
-    lag: int = 0
+    lag: _Count = 0
     """Blocks behind the chain."""
     skew: float = 0.0
     """Seconds behind the chain, where the chain moves by the clock."""
-    wander: float = 0.0
+    wander: _Share = 0.0
     """Share of blocks at which the node is one more behind, 0..1."""
     stall: bool = False
     """Whether the head stands still where it is."""
-    branch: int = -1
+    branch: Annotated[int, Meta(ge=-1)] = -1
     """The branch of a reorganised chain that the node follows: an index, -1 for the newest."""
     archive: bool = True
     """Whether the node keeps all state, or only that of the newest `prune_depth` blocks."""
-    prune_depth: int = 128
+    prune_depth: _Count = 128
     oldest: int = 0
     """The oldest block that the node still has, beside the first one: about older blocks the node answers null, or an
     empty list of blocks or logs."""
@@ -125,7 +115,7 @@ class Knobs:
     """Harmony's own chain id that the node claims instead of the chain's."""
     missing: set[str] = field(default_factory=set)
     """Methods that this node does not serve."""
-    faults: dict[str, float] = field(default_factory=dict)
+    faults: dict[str, _Share] = field(default_factory=dict)
     """Share of HTTP requests that meet each fault of FAULTS."""
     next_faults: list[str] = field(default_factory=list)
     """Faults for the next requests, one each, before any share is drawn; "" lets one pass."""
@@ -133,21 +123,21 @@ class Knobs:
     """Methods whose requests alone meet a fault; empty: those of every method."""
     error_text: str = "simulated failure"
     error_code: int = -32000
-    retry_after: float = 1.0
+    retry_after: _Seconds = 1.0
     """Seconds named by a 429 or 503."""
-    gossip: float = 0.0
+    gossip: _Seconds = 0.0
     """Seconds until a transaction sent to another node is known here."""
     limiters: bool = True
     """Whether the six small rate limiters of a Harmony node are on."""
-    rate_limit: float = 0.0
+    rate_limit: Annotated[float, Meta(ge=0)] = 0.0
     """The configurable limiter, calls a second (a real node's default is 1000); 0 for none."""
-    logs_range: int = 0
+    logs_range: _Count = 0
     """Greatest difference of last and first block in getLogs, as providers set it; 0 for the chain's own."""
     logs_refusal: str = "block range is too wide: at most {most} blocks"
     """What a longer range gets, with `{most}` for the greatest difference and `{asked}` for the one asked for."""
     logs_code: int = -32005
     """The code of that refusal."""
-    logs_results: int = 0
+    logs_results: _Count = 0
     """Most logs in one answer; 0 for any number."""
     gzip: bool = True
     """Whether answers are compressed for clients that accept it, as Harmony does even for 38 bytes."""
@@ -158,7 +148,7 @@ class Knobs:
     """Whether nothing is pushed: WebSockets stay open, and calls and subscribes are answered."""
     mute_subscribe: bool = False
     """Whether a subscribe is carried out and never answered."""
-    push_faults: dict[str, float] = field(default_factory=dict)
+    push_faults: dict[str, _Share] = field(default_factory=dict)
     """Share of notifications that meet each fault of PUSH_FAULTS."""
     push_delay: Latency = NONE
     """The time from a block or transaction to its notifications."""
@@ -166,13 +156,13 @@ class Knobs:
     """Whether answers of a WebSocket overtake one another although they take no time."""
     client: NodeClient = "geth"
     """Whose spelling the results of an Ethereum chain have."""
-    lies: dict[str, float] = field(default_factory=dict)
+    lies: dict[str, _Share] = field(default_factory=dict)
     """Share of the calls that meet each lie of LIES. The method and the params of a call decide, so that the node
     repeats its lie."""
     false_hashes: bool = False
     """Whether the logs of the blocks that this node proposed name a block hash of their own for each transaction, as on
     a Harmony node."""
-    proposes: int = 1
+    proposes: Annotated[int, Meta(ge=1)] = 1
     """This node proposed one in so many blocks; 1: every block."""
     crashed_receipts: bool = False
     """Whether getBlockReceipts of a block crashes once an eth_getLogs read its receipts, until these leave the node's
@@ -187,13 +177,11 @@ class Knobs:
 
     def turn(self, changes: dict[str, Any]) -> None:
         """Set several fields from plain JSON values, all or none. Raises ValueError for one that does not fit."""
-        known = {f.name: f for f in fields(self) if f.name != "on_change"}
-        ready = {}
-        for name, value in changes.items():
+        known = sorted(self.positions())
+        for name in changes:
             if name not in known:
-                raise ValueError(f"no knob {name!r}; there are {', '.join(sorted(known))}")
-            ready[name] = _fit(name, value)
-        for name, value in ready.items():
+                raise ValueError(f"no knob {name!r}; there are {', '.join(known)}")
+        for name, value in {name: _fit(name, value) for name, value in changes.items()}.items():
             setattr(self, name, value)
 
     def positions(self) -> dict[str, Any]:
@@ -201,7 +189,7 @@ class Knobs:
         return {f.name: msgspec.to_builtins(getattr(self, f.name)) for f in fields(self) if f.name != "on_change"}
 
     def fault_for(self, methods: set[str], rng: Random) -> str:
-        """The fault that this request meets, "" for none."""
+        """The fault that a request of these methods meets, "" for none."""
         if self.fault_methods and not methods & self.fault_methods:
             return ""
         return self.next_faults.pop(0) if self.next_faults else _drawn(self.faults, rng)
@@ -213,9 +201,7 @@ class Knobs:
 
 def _drawn(faults: dict[str, float], rng: Random) -> str:
     """The fault that is drawn by its share, "" for none."""
-    if not faults:
-        return ""
-    draw = rng.random()
+    draw = rng.random() if faults else 0.0
     for name, share in faults.items():
         if draw < share:
             return name
@@ -223,20 +209,13 @@ def _drawn(faults: dict[str, float], rng: Random) -> str:
     return ""
 
 
-_TYPES = get_type_hints(Knobs)
-_NOT_BELOW_0 = ("lag", "prune_depth", "gossip", "retry_after", "rate_limit", "logs_range", "logs_results")
-_LEAST = {"branch": -1, "proposes": 1, **dict.fromkeys(_NOT_BELOW_0, 0)}
-
-
-def _latency(value: Any) -> Any:
-    if isinstance(value, str):
-        return msgspec.to_builtins(Latency.parse(value))
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return {"mean": value}
-    return value
+_TYPES = get_type_hints(Knobs, include_extras=True)
+_NAMES = {"faults": FAULTS, "next_faults": (*FAULTS, ""), "push_faults": PUSH_FAULTS, "lies": LIES}
+"""The knobs that take names, and the names that each takes."""
 
 
 def _fit(name: str, value: Any) -> Any:
+    """The value of a knob from plain JSON. Raises ValueError for one that does not fit."""
     if _TYPES[name] is Latency:
         value = _latency(value)
     elif name == "method_work" and isinstance(value, dict):
@@ -245,26 +224,14 @@ def _fit(name: str, value: Any) -> Any:
         fitted = msgspec.convert(value, _TYPES[name])
     except msgspec.ValidationError as error:
         raise ValueError(f"knob {name!r}: {error}") from None
-    _check_bounds(name, fitted)
-    if name in ("faults", "next_faults") and not set(fitted) <= {*FAULTS, ""}:
-        raise ValueError(f"knob {name!r}: the faults are {', '.join(FAULTS)}")
-    if name == "lies" and not set(fitted) <= set(LIES):
-        raise ValueError(f"knob {name!r}: the lies are {', '.join(LIES)}")
-    if name == "push_faults" and not set(fitted) <= set(PUSH_FAULTS):
-        raise ValueError(f"knob {name!r}: the faults are {', '.join(PUSH_FAULTS)}")
+    if name in _NAMES and not set(fitted) <= set(_NAMES[name]):
+        raise ValueError(f"knob {name!r}: expected names of {', '.join(filter(None, _NAMES[name]))}")
+    if name in ("faults", "push_faults") and sum(fitted.values()) > 1 + 1e-9:
+        raise ValueError(f"knob {name!r}: expected shares that make 1 at the most")
     return fitted
 
 
-def _check_bounds(name: str, value: Any) -> None:
-    """Check that the value of a knob is within its bounds. Raises ValueError."""
-    if name in _LEAST and value < _LEAST[name]:
-        raise ValueError(f"knob {name!r}: expected {_LEAST[name]} at the least")
-    if name == "wander" and not 0 <= value <= 1:
-        raise ValueError(f"knob {name!r}: expected a share of 0 to 1")
-    if name == "lies" and not all(0 <= share <= 1 for share in value.values()):
-        raise ValueError(f"knob {name!r}: expected shares of 0 to 1")
-    if name in ("faults", "push_faults") and (min(value.values(), default=0) < 0 or sum(value.values()) > 1 + 1e-9):
-        raise ValueError(f"knob {name!r}: expected shares that make 1 at the most")
-    times = value.values() if name == "method_work" else [value]
-    if any(isinstance(time, Latency) and min(time.mean, time.spread) < 0 for time in times):
-        raise ValueError(f"knob {name!r}: expected no time below 0")
+def _latency(value: Any) -> Any:
+    if isinstance(value, str):
+        return msgspec.to_builtins(Latency.parse(value))
+    return {"mean": value} if isinstance(value, int | float) and not isinstance(value, bool) else value

@@ -18,8 +18,20 @@ _G = (
     0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798,
     0x483ADA7726A3C4655DA4FBFC0E1108A8FD17B448A68554199C47D08FFB10D4B8,
 )
+"""The prime, the order and the generator of secp256k1 (SEC 2, section 2.4.1)."""
 Item: TypeAlias = "bytes | list[Item]"
 Point = tuple[int, int] | None
+_MEMBERS = {
+    "legacy": "nonce gas_price gas to value data v r s",
+    "harmony": "nonce gas_price gas shard to_shard to value data v r s",
+    "access list": "chain_id nonce gas_price gas to value data access v r s",
+    "dynamic fee": "chain_id nonce priority_fee gas_price gas to value data access v r s",
+}
+"""The members of each form of a transaction, in the order of its RLP list."""
+_TYPES = {1: "access list", 2: "dynamic fee"}
+_UNREADABLE = "rlp: expected input list for types.txdata"
+_TOO_FEW = "rlp: too few elements for types.txdata"
+_UNSIGNED = "invalid transaction v, r, s values"
 
 
 def keccak256(data: bytes) -> bytes:
@@ -58,11 +70,11 @@ class RawTransaction(Struct, frozen=True, kw_only=True):
         """The hash that Harmony's own methods show: that of the same transaction in Harmony's form."""
         if self.harmony:
             return self.hash
-        numbers = [self.nonce, self.gas_price, self.gas, shard, self.to_shard]
-        fields: list[Item] = [number_bytes(number) for number in numbers]
-        tail = [number_bytes(number) for number in (self.value,)]
-        signature = [number_bytes(number) for number in (self.v, self.r, self.s)]
-        return keccak256(encode([*fields, self.to or b"", *tail, self.data, *signature]))
+        members = {"to": self.to or b"", "data": self.data, "shard": number_bytes(shard)}
+        names = _MEMBERS["harmony"].split()
+        return keccak256(
+            encode([members[name] if name in members else number_bytes(getattr(self, name)) for name in names])
+        )
 
 
 def intrinsic_gas(raw: RawTransaction) -> int:
@@ -126,48 +138,34 @@ def read(raw: bytes) -> RawTransaction:
     """The transaction in `raw`, of any form. Raises ValueError with the node's own words."""
     if not raw:
         raise ValueError("EOF")
-    if raw[0] in (1, 2):
-        return _typed(raw)
-    fields = decode(raw) if raw[0] >= 0xC0 else b""
-    if not isinstance(fields, list) or not all(isinstance(field, bytes) for field in fields):
-        raise ValueError("rlp: expected input list for types.txdata")
-    parts = [field for field in fields if isinstance(field, bytes)]
-    if len(parts) not in (9, 11):
-        raise ValueError("rlp: too few elements for types.txdata")
-    harmony = len(parts) == 11
-    shards = parts[3:5] if harmony else []
-    nonce, gas_price, gas, to, value, data, v, r, s = parts[:3] + (parts[5:] if harmony else parts[3:])
-    v_number = _number(v)
-    chain_id = (v_number - 35) // 2 if v_number >= 35 else None
-    unsigned: list[Item] = [nonce, gas_price, gas, *shards, to, value, data]
-    if chain_id is not None:
-        unsigned += [number_bytes(chain_id), b"", b""]
-    parity = (v_number - 35) % 2 if v_number >= 35 else (v_number - 27) % 2
-    numbers = {"nonce": nonce, "value": value, "gas": gas, "gas_price": gas_price, "v": v, "r": r, "s": s}
-    numbers["to_shard"] = shards[1] if shards else b""
-    return _signed(raw, encode(unsigned), parity, numbers, to=to or None, data=data, chain_id=chain_id, harmony=harmony)
-
-
-def _signed(raw: bytes, unsigned: bytes, parity: int, numbers: dict[str, bytes], **more: Any) -> RawTransaction:
-    """A transaction whose sender is told by its signature of `unsigned`."""
-    values: dict[str, Any] = {name: _number(number) for name, number in numbers.items()}
-    sender = recover(keccak256(unsigned), parity, values["r"], values["s"])
-    return RawTransaction(hash=keccak256(raw), sender=sender, **values, **more)
-
-
-def _typed(raw: bytes) -> RawTransaction:
-    fields = decode(raw[1:])
-    wanted = 12 if raw[0] == 2 else 11
-    if not isinstance(fields, list) or len(fields) != wanted:
-        raise ValueError("rlp: too few elements for types.txdata")
-    plain = [field if isinstance(field, bytes) else b"" for field in fields]
-    fees = plain[2:4] if raw[0] == 2 else [b"", plain[2]]
-    gas, to, value, data = plain[4:8] if raw[0] == 2 else plain[3:7]
-    v, r, s = plain[-3:]
-    numbers = {"chain_id": plain[0], "nonce": plain[1], "value": value, "gas": gas, "v": v, "r": r, "s": s}
-    numbers |= {"priority_fee": fees[0], "gas_price": fees[1]}
-    unsigned = raw[:1] + encode(fields[:-3])
-    return _signed(raw, unsigned, _number(v), numbers, to=to or None, data=data, type=raw[0])
+    typed = raw[0] in _TYPES
+    fields = decode(raw[1:] if typed else raw) if typed or raw[0] >= 0xC0 else b""
+    if not typed and not (isinstance(fields, list) and all(isinstance(field, bytes) for field in fields)):
+        raise ValueError(_UNREADABLE)
+    form = _TYPES[raw[0]] if typed else "harmony" if len(fields) == 11 else "legacy"
+    names = _MEMBERS[form].split()
+    if not isinstance(fields, list) or len(fields) != len(names):
+        raise ValueError(_TOO_FEW)
+    members = {name: field if isinstance(field, bytes) else b"" for name, field in zip(names, fields, strict=True)}
+    numbers: dict[str, Any] = {name: _number(field) for name, field in members.items()}
+    del numbers["to"], numbers["data"]
+    unsigned, parity = fields[:-3], numbers["v"]
+    if not typed:
+        parity = (numbers["v"] - 27) % 2
+        numbers["chain_id"] = None
+        if numbers["v"] >= 35:
+            numbers["chain_id"] = (numbers["v"] - 35) // 2
+            unsigned += [number_bytes(numbers["chain_id"]), b"", b""]
+    sender = recover(keccak256(raw[:typed] + encode(unsigned)), parity, numbers["r"], numbers["s"])
+    return RawTransaction(
+        hash=keccak256(raw),
+        sender=sender,
+        to=members["to"] or None,
+        data=members["data"],
+        type=raw[0] if typed else 0,
+        harmony=form == "harmony",
+        **{name: numbers[name] for name in numbers if name in RawTransaction.__struct_fields__},
+    )
 
 
 def _number(data: bytes) -> int:
@@ -179,7 +177,7 @@ def recover(digest: bytes, parity: int, r: int, s: int) -> bytes:
     y_squared = (pow(r, 3, _P) + 7) % _P
     y = pow(y_squared, (_P + 1) // 4, _P)
     if not (0 < r < _N and 0 < s < _N) or y * y % _P != y_squared:
-        raise ValueError("invalid transaction v, r, s values")
+        raise ValueError(_UNSIGNED)
     if y % 2 != parity:
         y = _P - y
     inverse = pow(r, -1, _N)
@@ -187,7 +185,7 @@ def recover(digest: bytes, parity: int, r: int, s: int) -> bytes:
     message = _multiply(_G, -_number(digest) * inverse % _N)
     point = _sum(signed, message)
     if point is None:
-        raise ValueError("invalid transaction v, r, s values")
+        raise ValueError(_UNSIGNED)
     return keccak256(point[0].to_bytes(32, "big") + point[1].to_bytes(32, "big"))[12:]
 
 

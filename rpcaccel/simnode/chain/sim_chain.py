@@ -1,24 +1,109 @@
-"""The state that several simulated nodes share: the head, the forks, and the transactions that clients sent."""
+"""The state that simulated nodes share: the time, the head, the forks, and the transactions that clients sent."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from rpcaccel.simnode.chain.blocks import ChainSpec, Generator, Tx
-from rpcaccel.simnode.chain.clock import ByClock, ByHand, HeadSchedule
 from rpcaccel.simnode.chain.raw_tx import RawTransaction, intrinsic_gas
 
 NO_HASH = bytes(32)
 RECENT = 256
 """Blocks that a node may lag and still show a mined transaction as pending."""
-Turns = tuple[tuple[int, int], ...]
-"""(first height, fork) of each reorganisation that still counts, oldest first."""
-Mined = dict[tuple[int, int], list[Tx]]
-"""Transactions that clients sent, by (fork, height)."""
+_MOST_KEPT = 4096
+"""Blocks and encoded blocks that a branch keeps."""
+
+
+class Clock(Protocol):
+    """Monotonic seconds, and a way to wait for them."""
+
+    def now(self) -> float:
+        """Seconds since an arbitrary start; never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return once `seconds` have passed on this clock."""
+        ...
+
+
+class WallClock:
+    """The machine's own monotonic clock."""
+
+    now = staticmethod(time.monotonic)
+    sleep = staticmethod(asyncio.sleep)
+
+
+class ByHand:
+    """A head that a test moves by hand; skew does not matter."""
+
+    def __init__(self, start: int = 200) -> None:
+        self.number = start
+
+    def head(self, skew: float = 0.0) -> int:  # noqa: ARG002 - as ByClock's
+        """The block to which a test moved the head."""
+        return self.number
+
+    def due(self, skew: float = 0.0) -> float | None:  # noqa: ARG002 - as ByClock's
+        """No time: a test moves the head."""
+        return None
+
+
+class ByClock:
+    """One block every `block_time` seconds since `genesis` (unix seconds).
+
+    The head is a function of the date alone, so that simulated nodes in different processes agree without a word.
+    """
+
+    def __init__(self, *, genesis: float, block_time: float, seconds: Callable[[], float] | None = None) -> None:
+        self._genesis = genesis
+        self._block_time = block_time
+        # The date is read once: a clock that is set back while we run must not take blocks away.
+        self._seconds = seconds or time.monotonic
+        self._offset = 0.0 if seconds else time.time() - time.monotonic()
+
+    def head(self, skew: float = 0.0) -> int:
+        """The newest block that a node `skew` seconds behind has seen."""
+        return max(0, int(self._age(skew) // self._block_time))
+
+    def due(self, skew: float = 0.0) -> float:
+        """Seconds until the block above `head(skew)`."""
+        return (self.head(skew) + 1) * self._block_time - self._age(skew)
+
+    def _age(self, skew: float) -> float:
+        """Seconds since `genesis` for a node `skew` seconds behind."""
+        return self._seconds() + self._offset - self._genesis - skew
+
+
+class SentTransactions:
+    """The transactions that clients sent to any node of a chain."""
+
+    def __init__(self) -> None:
+        self.mined: dict[tuple[int, int], list[Tx]] = {}
+        """By (fork, height) of the block that holds or will hold them."""
+        self.by_hash: dict[bytes, Tx] = {}
+        """By both of their hashes."""
+        self.recent: dict[bytes, Tx] = {}
+        """Those that some node may still hold in its pool, by their own hash."""
+        self.touching: dict[bytes, list[Tx]] = {}
+        """By each account that they touch, oldest first."""
+
+    def mine(self, tx: Tx, fork: int, before: int) -> None:
+        """Put a transaction into its block, behind `before` generated ones and those that were sent before."""
+        waiting = self.mined.setdefault((fork, tx.number), [])
+        tx = replace(tx, index=before + len(waiting))
+        waiting.append(tx)
+        self.by_hash[tx.hash] = self.by_hash[tx.eth_hash] = self.recent[tx.hash] = tx
+        while self.recent[next(iter(self.recent))].number < tx.number - RECENT:
+            del self.recent[next(iter(self.recent))]
+        for account in {tx.sender, tx.to or tx.created or b""}:
+            known = self.touching.setdefault(account, [])
+            known[:] = [*(other for other in known if other.hash != tx.hash), tx]
 
 
 class Block(Struct, frozen=True):
@@ -42,16 +127,13 @@ class Block(Struct, frozen=True):
 class Branch:
     """One history: the fork that each height belongs to. Only blocks that are still to be mined on it change."""
 
-    def __init__(
-        self, generator: Generator, turns: tuple[tuple[int, int], ...], mined: dict[tuple[int, int], list[Tx]]
-    ):
+    def __init__(self, generator: Generator, turns: tuple[tuple[int, int], ...], sent: SentTransactions) -> None:
         self.generator = generator
         self.spec = generator.spec
         self.turns = turns
-        self._mined = mined
-        self._blocks: dict[int, Block] = {}
-        self.texts: dict[tuple[Any, ...], bytes] = {}
-        """Encoded blocks, bounded by `remember`."""
+        """(first height, fork) of each reorganisation that still counts, oldest first."""
+        self.sent = sent
+        self._kept: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
         return f"<Branch {self.turns}>"
@@ -70,12 +152,7 @@ class Branch:
 
     def block(self, number: int) -> Block:
         """The block at this height; it exists whether or not any head has reached it."""
-        block = self._blocks.get(number)
-        if block is None:
-            block = self._make(number)
-            if len(self._blocks) >= 4096:
-                del self._blocks[next(iter(self._blocks))]
-            self._blocks[number] = block
+        block: Block = self.remember(number, self._make, number)
         return block
 
     def _make(self, number: int) -> Block:
@@ -89,39 +166,43 @@ class Branch:
             parent=self.hash_of(number - 1) if number else NO_HASH,
             epoch=self.spec.epoch_of(number),
             timestamp=self.spec.timestamp(number),
-            txs=(*generated, *self._mined.get((fork, number), ())),
+            txs=(*generated, *self.sent.mined.get((fork, number), ())),
             staking=(staking,) if staking else (),
         )
 
-    def remember(self, key: tuple[Any, ...], make: Callable[[], bytes]) -> bytes:
-        """The text kept under `key`, made once; the oldest of 2048 gives way."""
-        text = self.texts.get(key)
-        if text is None:
-            text = make()
-            if len(self.texts) >= 2048:
-                del self.texts[next(iter(self.texts))]
-            self.texts[key] = text
-        return text
+    def remember(self, key: object, make: Callable[..., Any], *args: object) -> Any:
+        """What `make(*args)` returned for `key` the first time; the oldest of 4096 gives way."""
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = make(*args)
+            if len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = kept
+        return kept
 
-    def forget(self, number: int) -> None:
-        """Make the block at this height anew: a transaction joined it before any head reached it."""
-        self._blocks.pop(number, None)
+    def mine(self, tx: Tx) -> None:
+        """Take a transaction into the block at its height, which no head has reached."""
+        self.sent.mine(tx, self.fork_of(tx.number), self.generator.count_in(tx.number))
+        self._kept.pop(tx.number, None)
+
+    def _opened(self, tag: bytes, sealed: bytes, head: int) -> tuple[int, int] | None:
+        """(height, index) of what a hash names, if it is on this branch and not above `head`."""
+        found = self.generator.open(tag, sealed)
+        if found is None or found[0] > head or self.fork_of(found[0]) != found[1]:
+            return None
+        return found[0], found[2]
 
     def by_hash(self, sealed: bytes, head: int) -> Block | None:
         """The block of that hash, if it is on this branch and not above `head`."""
-        found = self.generator.open(b"b", sealed)
-        if found is None or found[0] > head or self.fork_of(found[0]) != found[1]:
-            return None
-        return self.block(found[0])
+        found = self._opened(b"b", sealed, head)
+        return None if found is None else self.block(found[0])
 
     def generated_tx(self, sealed: bytes, head: int) -> Tx | None:
         """The generated transaction of either of its two hashes, if it is on this branch up to `head`."""
         for tag in (b"t", b"e", b"s", b"S"):
-            found = self.generator.open(tag, sealed)
-            if found is None or found[0] > head or self.fork_of(found[0]) != found[1]:
-                continue
-            block = self.block(found[0])
-            return block.staking[0] if tag in (b"s", b"S") else block.txs[found[2]]
+            if (found := self._opened(tag, sealed, head)) is not None:
+                block = self.block(found[0])
+                return block.staking[0] if tag in (b"s", b"S") else block.txs[found[1]]
         return None
 
 
@@ -132,18 +213,12 @@ class SimChain:
     `advance`. The nodes see this head through their own lag and skew.
     """
 
-    def __init__(self, spec: ChainSpec | None = None, *, heads: HeadSchedule | None = None) -> None:
+    def __init__(self, spec: ChainSpec | None = None, *, heads: ByClock | ByHand | None = None) -> None:
         self.spec = spec or ChainSpec()
         self.generator = Generator(self.spec)
-        self.heads: HeadSchedule = heads or ByClock(genesis=self.spec.genesis, block_time=self.spec.block_time)
-        self._mined: Mined = {}
-        self.branches = [Branch(self.generator, (), self._mined)]
-        self.sent: dict[bytes, Tx] = {}
-        """Every transaction a client sent and that some block holds or will hold, by both of its hashes."""
-        self.recent: dict[bytes, Tx] = {}
-        """Sent transactions that some node may still hold in its pool, by their own hash."""
-        self.touched: dict[bytes, list[Tx]] = {}
-        """Sent transactions by each account that they touch, oldest first."""
+        self.heads = heads or ByClock(genesis=self.spec.genesis, block_time=self.spec.block_time)
+        self.sent = SentTransactions()
+        self.branches = [Branch(self.generator, (), self.sent)]
         self.watchers: set[Callable[[], None]] = set()
         """Called when something other than the time may have changed what a node sees."""
 
@@ -176,12 +251,11 @@ class SimChain:
     def reorg(self, depth: int) -> Branch:
         """Replace the newest `depth` blocks by others of another fork; what clients sent there is mined again."""
         start = self.head - depth + 1
-        old = self.branch
-        turns = (*(turn for turn in old.turns if turn[0] < start), (start, len(self.branches)))
-        branch = Branch(self.generator, turns, self._mined)
+        turns = (*(turn for turn in self.branch.turns if turn[0] < start), (start, len(self.branches)))
+        branch = Branch(self.generator, turns, self.sent)
         self.branches.append(branch)
-        for tx in list(dict.fromkeys(tx.hash for tx in self.sent.values() if tx.number >= start)):
-            self._mine(replace(self.sent[tx], number=self.head + 1))
+        for tx in dict.fromkeys(tx.hash for tx in self.sent.by_hash.values() if tx.number >= start):
+            branch.mine(replace(self.sent.by_hash[tx], number=self.head + 1))
         self.stir()
         return branch
 
@@ -189,7 +263,7 @@ class SimChain:
         """Take a valid transaction in: it is in the block after the head, and pending until a head reaches that."""
         number = self.head + 1
         calls = raw.to is not None and raw.to == self.generator.contract and bool(raw.data)
-        said = {name: getattr(raw, name) for name in raw.__struct_fields__ if name in Tx.__struct_fields__}
+        said = {name: value for name, value in asdict(raw).items() if name in Tx.__struct_fields__}
         said["hash"] = raw.harmony_hash(self.spec.shard) if self.spec.kind == "harmony" else raw.hash
         tx = Tx(
             **said,
@@ -200,20 +274,6 @@ class SimChain:
             log_data=number.to_bytes(32, "big") if calls else None,
             created=None if raw.to else raw.created,
         )
-        mined = self._mine(tx)
+        self.branch.mine(tx)
         self.stir()
-        return mined
-
-    def _mine(self, tx: Tx) -> Tx:
-        branch, number = self.branch, tx.number
-        waiting = self._mined.setdefault((branch.fork_of(number), number), [])
-        tx = replace(tx, index=self.generator.count_in(number) + len(waiting))
-        waiting.append(tx)
-        branch.forget(number)
-        self.sent[tx.hash] = self.sent[tx.eth_hash] = self.recent[tx.hash] = tx
-        while self.recent[next(iter(self.recent))].number < number - RECENT:
-            del self.recent[next(iter(self.recent))]
-        for account in {tx.sender, tx.to or tx.created or b""}:
-            known = self.touched.setdefault(account, [])
-            known[:] = [*(other for other in known if other.hash != tx.hash), tx]
-        return tx
+        return self.sent.by_hash[tx.hash]

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from rpcaccel.simnode.methods.client_spelling import VERSIONS
+from rpcaccel.simnode.chain.knobs import NodeClient
+from rpcaccel.simnode.chain.raw_tx import keccak256
+from rpcaccel.simnode.methods import arguments as args
+from rpcaccel.simnode.methods.json_views import View, hex0
 from rpcaccel.simnode.methods.registry import (
-    CHAIN,
     ETHEREUM,
     FILTERS,
     HARMONY,
-    HARMONY_VERSION,
     MethodCall,
-    anything,
-    call_object,
-    failed,
+    RpcError,
+    answers,
+    both,
+    chain,
     geth,
-    no_notifications,
-    string,
-    text,
 )
 
-NETS = {"net": "eth", "netv1": "v1", "netv2": "v2"}
-NET = {"net": "geth"}
+HARMONY_VERSION = "Harmony (C) 2025. harmony, version v8500-v2025.1.1-5-gdc52025a8 (simulated)"
+VERSIONS: dict[NodeClient, str] = {
+    "geth": "Geth/v1.16.0-simulated/linux-amd64/go1.24",
+    "erigon": "erigon/3.0.2-simulated/linux-amd64/go1.24",
+    "reth": "reth/v1.5.0-simulated/x86_64-unknown-linux-gnu",
+    "nethermind": "Nethermind/v1.31.9-simulated/linux-x64/dotnet9.0",
+    "besu": "besu/v25.4.1-simulated/linux-x86_64/openjdk-java-21",
+}
+"""The answers of Ethereum's clients to web3_clientVersion."""
 _FROM_THE_START = (
     "chain-id-fix-epoch cross-tx-epoch eip155-epoch eth-compatible-epoch five-seconds-epoch istanbul-epoch "
     "min-commission-rate-epoch min-delegation-100-epoch no-early-unlock-epoch prestaking-epoch prev-vrf-epoch "
@@ -35,6 +42,8 @@ _NEVER = (
 EPOCHS = {
     **dict.fromkeys(_FROM_THE_START.split(), 0),
     **dict.fromkeys(_NEVER.split(), 10_000_000),
+    "AllowlistEpoch": 10_000_000,
+    "FeeCollectEpoch": 2,
     "aggregated-reward-epoch": 3,
     "cross-link-epoch": 2,
     "staking-epoch": 2,
@@ -44,145 +53,112 @@ EPOCHS = {
 """The epoch from which each change of the protocol holds, as `chain-config` tells it."""
 
 
-def eth_chain_id(asked: MethodCall) -> int:
+_harmony_net = partial(HARMONY.add, spaces={"net": "eth", "netv1": "v1", "netv2": "v2"})
+_geth_net = partial(ETHEREUM.add, spaces={"net": "geth"})
+_harmony_web3 = partial(HARMONY.add, spaces={"web3": "eth"})
+_geth_web3 = partial(ETHEREUM.add, spaces={"web3": "geth"})
+
+
+def eth_chain_id(call: MethodCall) -> int:
     """The signer's chain id, as this node claims it."""
-    claimed = asked.local.knobs.chain_id
-    return asked.branch.spec.signer_chain_id if claimed is None else claimed
+    return call.spec.signer_chain_id if call.knobs.chain_id is None else call.knobs.chain_id
 
 
-def network_id(asked: MethodCall) -> int:
+def network_id(call: MethodCall) -> int:
     """Harmony's own chain id, as this node claims it."""
-    claimed = asked.local.knobs.network_id
-    return asked.branch.spec.network_id if claimed is None else claimed
+    return call.spec.network_id if call.knobs.network_id is None else call.knobs.network_id
 
 
-@HARMONY.add("chainId", spaces=CHAIN)
-@geth("chainId")
-def chain_id(asked: MethodCall) -> bytes:
-    return text(hex(eth_chain_id(asked)) if asked.is_eth else asked.number(network_id(asked)))
+def _behind(call: MethodCall) -> int:
+    """Blocks that the node is behind the chain."""
+    return call.chain.head - call.head
 
 
-@HARMONY.add("version", spaces=NETS)
-@ETHEREUM.add("version", spaces=NET)
-def net_version(asked: MethodCall) -> bytes:
-    return text(str(eth_chain_id(asked) if asked.is_eth else network_id(asked)))
+both("chainId")(lambda call: hex(eth_chain_id(call)) if call.is_eth else call.number(network_id(call)))
+for _net in (_harmony_net, _geth_net):
+    _net("version")(lambda call: str(eth_chain_id(call) if call.is_eth else network_id(call)))
+    _net("peerCount")(lambda call: call.number(call.local.peers))
+    _net("listening")(answers("true"))
+_harmony_web3("clientVersion")(lambda _: HARMONY_VERSION)
+_geth_web3("clientVersion")(lambda call: VERSIONS[call.knobs.client])
+_geth_web3("sha3", args.string)(lambda _, data: hex0(keccak256(bytes.fromhex(data.removeprefix("0x")))))
+for _registry, _spaces in ((HARMONY, "eth hmy hmyv2 net netv1 netv2 rpc web3"), (ETHEREUM, "eth net rpc web3")):
+    _registry.add("modules", spaces={"rpc": "eth"})(lambda _, spaces=_spaces: dict.fromkeys(spaces.split(), "1.0"))
+chain("protocolVersion")(lambda call: call.number(1))
+chain("syncing")(lambda c: {"startingBlock": 0, "currentBlock": c.head, "highestBlock": c.chain.head})
+chain("inSync beaconInSync")(lambda call: _behind(call) < 10)
+chain("getShardID")(lambda call: call.spec.shard)
+chain("setNodeToBackupMode", args.anything)(answers("true"))  # a proxy has to deny it
+geth("accounts")(answers("[]"))
 
 
-@HARMONY.add("peerCount", spaces=NETS)
-@ETHEREUM.add("peerCount", spaces=NET)
-def peer_count(asked: MethodCall) -> bytes:
-    return text(asked.number(asked.local.peers))
+@geth("syncing")
+def geth_syncing(call: MethodCall) -> View | bool:
+    progress = {"startingBlock": "0x0", "currentBlock": hex(call.head), "highestBlock": hex(call.chain.head)}
+    return _behind(call) >= 10 and progress
 
 
-for registry, nets, modules in (
-    (HARMONY, NETS, ("eth", "hmy", "hmyv2", "net", "netv1", "netv2", "rpc", "web3")),
-    (ETHEREUM, NET, ("eth", "net", "rpc", "web3")),
-):
-    registry.fixed("listening", b"true", spaces=nets)
-    registry.fixed("modules", text(dict.fromkeys(modules, "1.0")), spaces={"rpc": "eth"})
-HARMONY.fixed("clientVersion", text(HARMONY_VERSION), spaces={"web3": "eth"})
-HARMONY.fixed("setNodeToBackupMode", b"true", anything, spaces=CHAIN)  # a proxy has to deny it
-
-
-@ETHEREUM.add("clientVersion", spaces={"web3": "geth"})
-def client_version(asked: MethodCall) -> bytes:
-    return text(VERSIONS[asked.local.knobs.client])
-
-
-@HARMONY.add("protocolVersion", spaces=CHAIN)
-def protocol_version(asked: MethodCall) -> bytes:
-    return text(asked.number(1))
-
-
-@HARMONY.add("syncing", spaces=CHAIN)
-def syncing(asked: MethodCall) -> bytes:
-    return text({"startingBlock": 0, "currentBlock": asked.head, "highestBlock": asked.chain.head})
-
-
-@HARMONY.add("inSync beaconInSync", spaces=CHAIN)
-def in_sync(asked: MethodCall) -> bytes:
-    return text(asked.chain.head - asked.head < 10)
-
-
-@HARMONY.add("getShardID", spaces=CHAIN)
-def get_shard_id(asked: MethodCall) -> bytes:
-    return text(asked.branch.spec.shard)
-
-
-@HARMONY.add("getShardingStructure", spaces=CHAIN, limiter="chain")
-def get_sharding_structure(asked: MethodCall) -> bytes:
-    ours = asked.branch.spec.shard
-    return text([
+@chain("getShardingStructure", limiter="chain")
+def get_sharding_structure(call: MethodCall) -> list[View]:
+    return [
         {
-            "current": shard == ours,
+            "current": shard == call.spec.shard,
             "http": f"http://127.0.0.1:{9500 + 2 * shard}",
             "shardID": shard,
             "ws": f"ws://127.0.0.1:{9800 + 2 * shard}",
         }
         for shard in range(2)
-    ])  # fmt: skip
+    ]
 
 
-@HARMONY.add("getNodeMetadata", spaces=CHAIN)
-def get_node_metadata(asked: MethodCall) -> bytes:
-    local, spec = asked.local, asked.branch.spec
-    chain = {"AllowlistEpoch": 10000000, "FeeCollectEpoch": 2} | EPOCHS
-    ids = {"chain-id": network_id(asked), "eth-compatible-chain-id": eth_chain_id(asked)}
+@chain("getNodeMetadata")
+def get_node_metadata(call: MethodCall) -> View:
+    local, spec, head = call.local, call.spec, call.head
+    ids = {"chain-id": network_id(call), "eth-compatible-chain-id": eth_chain_id(call)}
     ids["eth-compatible-shard-0-chain-id"] = spec.eth_chain_id
-    view: dict[str, Any] = {"blocks-per-epoch": spec.epoch_length} if spec.shard == 0 else {}
-    view |= {
+    phases = {"finality": 0, "mode": "Normal", "phase": "Announce", "viewChangeId": head, "viewId": head}
+    peers = {"connected": local.peers, "not-connected": 1, "total-known-peers": local.peers + 1}
+    return {
+        **({"blocks-per-epoch": spec.epoch_length} if spec.shard == 0 else {}),
         "blskey": ["0" * 96],
-        "chain-config": dict(sorted((chain | ids).items())),
-        "consensus": {
-            "blocknum": asked.head - asked.head % 7,
-            "finality": 0,
-            "mode": "Normal",
-            "phase": "Announce",
-            "viewChangeId": asked.head,
-            "viewId": asked.head,
-        },
-        "current-block-number": asked.head,
-        "current-epoch": spec.epoch_of(asked.head),
+        "chain-config": dict(sorted((EPOCHS | ids).items())),
+        "consensus": {"blocknum": head - head % 7, **phases},
+        "current-block-number": head,
+        "current-epoch": spec.epoch_of(head),
         "dns-zone": "",
-        "is-archival": local.knobs.archive,
+        "is-archival": call.knobs.archive,
         "is-backup": False,
         "is-leader": False,
         "network": "localnet",
         "node-unix-start-time": int(spec.genesis),
-        "p2p-connectivity": {"connected": local.peers, "not-connected": 1, "total-known-peers": local.peers + 1},
+        "p2p-connectivity": peers,
         "peerid": local.peer_id,
-        "role": "ExplorerNode" if local.knobs.explorer else "Validator",
+        "role": "ExplorerNode" if call.knobs.explorer else "Validator",
         "shard-id": spec.shard,
         "sync-peers": {f"shard-{spec.shard}": 2},
         "version": HARMONY_VERSION,
     }
-    return text(view)
 
 
-@HARMONY.add("getPeerInfo", spaces=CHAIN)
-def get_peer_info(asked: MethodCall) -> bytes:
-    peers = [asked.local.peer_id[:-2] + f"{i:02d}" for i in range(min(asked.local.peers, 5))]
-    topic = f"hmy/local/0.0.1/client/{'beacon' if asked.branch.spec.shard == 0 else 'shard/1'}"
-    return text({
-        "blocked-peers": [],
-        "connected-peers": [{"peers": peers, "topic": topic}],
-        "peerid": asked.local.peer_id,
-    })  # fmt: skip
+@chain("getPeerInfo")
+def get_peer_info(call: MethodCall) -> View:
+    local = call.local
+    peers = [local.peer_id[:-2] + f"{i:02d}" for i in range(min(local.peers, 5))]
+    topic = f"hmy/local/0.0.1/client/{'beacon' if call.spec.shard == 0 else 'shard/1'}"
+    return {"blocked-peers": [], "connected-peers": [{"peers": peers, "topic": topic}], "peerid": local.peer_id}
 
 
-@HARMONY.add("getLastSigningPower", spaces=CHAIN)
-def get_last_signing_power(asked: MethodCall) -> bytes:
-    bits = asked.branch.generator.commit_bits(asked.branch.fork_of(asked.head), asked.head)
-    return text(round(bits.bit_count() / asked.branch.spec.committee, 2))
+@chain("getLastSigningPower")
+def get_last_signing_power(call: MethodCall) -> float:
+    bits = call.make.commit_bits(call.branch.fork_of(call.head), call.head)
+    return round(bits.bit_count() / call.spec.committee, 2)
 
 
-@HARMONY.add("subscribe", anything, call_object, spaces=FILTERS, optional=2)
-@geth("subscribe", anything, call_object, optional=2)
-def subscribe(asked: MethodCall, *_: Any) -> bytes:
-    raise no_notifications(asked.version)
+@both("subscribe", spaces=FILTERS)
+def subscribe(call: MethodCall) -> None:
+    raise RpcError("notifications not supported", -32601 if call.geth else -32000)
 
 
-@HARMONY.add("unsubscribe", string, spaces=FILTERS)
-@geth("unsubscribe", string)
-def unsubscribe(*_: Any) -> bytes:
-    raise failed("subscription not found")
+@both("unsubscribe", args.string, spaces=FILTERS)
+def unsubscribe(*_: Any) -> None:
+    raise RpcError("subscription not found")

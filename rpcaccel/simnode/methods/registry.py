@@ -1,4 +1,4 @@
-"""The method tables of a Harmony and of a geth-like node, and how calls are checked against them.
+"""The method tables of a Harmony and of a geth-like node, and what a method knows about the node and the call.
 
 The other files of this package register their methods here, each with its name, its arguments and the function to run.
 Argument errors are worded as in go-ethereum's rpc package, which Harmony forked (docs/harmony.md sections 4 and 5).
@@ -7,26 +7,40 @@ Argument errors are worded as in go-ethereum's rpc package, which Harmony forked
 from __future__ import annotations
 
 import json
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
+from random import Random
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from rpcaccel.simnode.chain.blocks import ChainSpec, Tx
-from rpcaccel.simnode.chain.sim_chain import Block, Branch, SimChain
-from rpcaccel.simnode.methods.block_args import UnreadableArgument, decoded
-from rpcaccel.simnode.methods.node_identity import Local
+from rpcaccel.simnode.chain.blocks import ChainSpec, Generator, Tx
+from rpcaccel.simnode.chain.knobs import OLD_STATE, Knobs
+from rpcaccel.simnode.chain.sim_chain import Block, Branch, Clock, SimChain
+from rpcaccel.simnode.methods.arguments import UnreadableArgument
 
-Reader = Callable[[Raw], Any]
-Run = Callable[..., bytes]
+Reader = Callable[[Raw, bool], Any]
+"""Reads an argument: (its text, whether as geth does). Raises UnreadableArgument."""
+Run = Callable[..., Any]
+"""Runs a method: (call, *arguments). What it returns is JSON text (bytes), or a value to be written as JSON."""
+Decorator = Callable[[Run], Run]
+CRASHED = "method handler crashed"
+RECEIPTS_KEPT = 32
+"""Blocks whose receipts a node keeps in its cache."""
 _PARAMS = msgspec.json.Decoder(list[Raw])
 
 
-class RpcError(Exception):
-    """An error object to be answered."""
+def text(value: Any) -> bytes:
+    """Compact JSON; the standard library writes integers of any size."""
+    return json.dumps(value, separators=(",", ":")).encode()
 
-    def __init__(self, code: int, message: str, data: str | None = None) -> None:
+
+class RpcError(Exception):
+    """An error object to be answered. The code -32000 is what nodes use for nearly everything."""
+
+    def __init__(self, message: str, code: int = -32000, data: str | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -34,32 +48,53 @@ class RpcError(Exception):
 
     def encode(self) -> bytes:
         """The error object as JSON text."""
-        error: dict[str, Any] = {"code": self.code, "message": self.message}
-        if self.data is not None:
-            error["data"] = self.data
-        return text(error)
+        return text({"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data}))
 
 
-def failed(message: str) -> RpcError:
-    """The error with code -32000, which nodes use for nearly everything."""
-    return RpcError(-32000, message)
+class Filter(Struct):
+    """A filter that a client installed on this node."""
+
+    kind: str
+    """blocks, logs or pending."""
+    criteria: dict[str, Any]
+    next_block: int
+    """The first block whose changes were not yet polled."""
+    polled_at: float
+    seen: set[bytes]
 
 
-def no_notifications(version: str) -> RpcError:
-    """The error of a subscribe over HTTP."""
-    return RpcError(-32601 if version == "geth" else -32000, "notifications not supported")
+class Local:
+    """One node's own facts; two nodes of one chain share none of them."""
 
+    def __init__(self, name: str, knobs: Knobs, clock: Clock, rng: Random) -> None:
+        self.name = name
+        self.knobs = knobs
+        self.clock = clock
+        self.rng = rng
+        self.filters: dict[str, Filter] = {}
+        self.sink: deque[dict[str, Any]] = deque(maxlen=1024)
+        """Rejected transactions, newest last."""
+        self.arrived: dict[bytes, float] = {}
+        """The time at which this node took a transaction from a client, by the eth hash of the transaction."""
+        self.heard: dict[bytes, float] = {}
+        """The time at which this node was first asked about a transaction of another node, by its eth hash. Gossip
+        counts from then."""
+        self._receipts: OrderedDict[int, bool] = OrderedDict()
+        """Blocks whose receipts were read lately, the newest last, and whether an eth_getLogs spoiled them."""
+        self.peer_id = "Qm" + "".join(rng.choices("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", k=44))
+        self.peers = rng.randint(3, 30)
 
-class Method(Struct, frozen=True):
-    """One method as a node serves it."""
+    def read_receipts(self, number: int, *, spoil: bool = False) -> bool:
+        """Note that the receipts of a block are read, and say whether an eth_getLogs spoiled them before."""
+        spoiled = self._receipts.pop(number, False)
+        self._receipts[number] = spoiled or spoil
+        if len(self._receipts) > RECEIPTS_KEPT:
+            self._receipts.popitem(last=False)
+        return spoiled
 
-    run: Run
-    readers: tuple[Reader, ...]
-    required: int
-    limiter: str = ""
-    """The node's rate limiter that calls wait for; empty: none."""
-    beacon: bool = False
-    """Whether only shard 0 answers the method."""
+    def token(self) -> str:
+        """A new filter id, never the same on two nodes."""
+        return hex(self.rng.getrandbits(127) | 1 << 126)
 
 
 class MethodCall:
@@ -80,6 +115,26 @@ class MethodCall:
         """Method and params, which decide whether the node lies; empty for what the node does by itself."""
 
     @property
+    def spec(self) -> ChainSpec:
+        """The parameters of the chain."""
+        return self.branch.spec
+
+    @property
+    def make(self) -> Generator:
+        """The pure functions of the chain."""
+        return self.branch.generator
+
+    @property
+    def knobs(self) -> Knobs:
+        """The settings of the node."""
+        return self.local.knobs
+
+    @property
+    def geth(self) -> bool:
+        """Whether the node is one of an EVM chain."""
+        return self.version == "geth"
+
+    @property
     def is_eth(self) -> bool:
         """Whether the call follows Ethereum's conventions: hashes of signed bytes, null above the head."""
         return self.version in ("eth", "geth")
@@ -88,38 +143,83 @@ class MethodCall:
         """A number as this namespace writes it."""
         return value if self.version == "v2" else hex(value)
 
-    def lies(self, kind: str) -> bool:
-        """Whether the node tells this lie (knobs.LIES) in its answer."""
-        share = self.local.knobs.lies.get(kind, 0.0)
-        if not share or not self.said:
-            return False
-        draw = self.chain.generator.digest(b"lie", kind.encode(), self.local.name.encode(), self.said, size=4)
-        return int.from_bytes(draw, "big") < share * 2**32
-
-    def proposed(self, number: int) -> bool:
-        """Whether this node proposed the block and keeps false block hashes in its logs."""
-        knobs = self.local.knobs
-        if not knobs.false_hashes:
-            return False
-        draw = self.chain.generator.digest(b"proposer", self.local.name.encode(), number, size=4)
-        return int.from_bytes(draw, "big") % knobs.proposes == 0
-
     def block_at(self, number: int) -> Block:
         """The block at a height that this node has."""
         return self.branch.block(number)
 
-    def visible(self, tx: Tx) -> bool:
-        """Whether a sent transaction is in a block that this node has."""
-        return tx.number <= self.head
+    def mined(self, sealed: bytes) -> tuple[Tx, Block] | None:
+        """The transaction of either hash and its block, if a block this node has holds it."""
+        tx = self.branch.generated_tx(sealed, self.head) or self.chain.sent.by_hash.get(sealed)
+        if tx is None or tx.number > self.head:
+            return None
+        block = self.block_at(tx.number)
+        # A node on an older branch does not know what was mined on the newer one.
+        return (tx, block) if any(other.hash == tx.hash for other in (*block.txs, *block.staking)) else None
+
+    def pending(self) -> list[Tx]:
+        """Transactions that wait in this node's pool: those sent here, and others once gossip has brought them."""
+        waiting = [tx for tx in self.chain.sent.recent.values() if tx.number > self.head]
+        local, gossip = self.local, self.knobs.gossip
+        if not gossip:
+            return waiting
+        now = local.clock.now()
+        since = {tx.eth_hash: local.heard.setdefault(tx.eth_hash, now) for tx in waiting}
+        return [tx for tx in waiting if tx.eth_hash in local.arrived or now - since[tx.eth_hash] >= gossip]
+
+    def lies(self, kind: str) -> bool:
+        """Whether the node tells this lie (knobs.LIES) in its answer."""
+        share, name = self.knobs.lies.get(kind, 0.0), self.local.name.encode()
+        return bool(share and self.said) and self.make.draw(b"lie", kind.encode(), name, self.said) < share
+
+    def proposed(self, number: int) -> bool:
+        """Whether this node proposed the block and keeps false block hashes in its logs."""
+        if not self.knobs.false_hashes:
+            return False
+        drawn = self.make.digest(b"proposer", self.local.name.encode(), number, size=4)
+        return int.from_bytes(drawn, "big") % self.knobs.proposes == 0
+
+    def shown_height(self, height: int) -> int:
+        """The block whose state the node shows for that of `height`: an older one if it lies. Raises RpcError for state
+        that the node has thrown away."""
+        if not self.knobs.archive and height < self.head - self.knobs.prune_depth:
+            root = self.make.digest(b"state", self.branch.fork_of(height), height).hex()
+            why = f"state 0x{root} is not available, not found" if self.geth else "<nil>"
+            raise RpcError(f"missing trie node {root} (path ) {why}")
+        return max(0, height - OLD_STATE) if self.lies("old_state") else height
 
 
-def text(value: Any) -> bytes:
-    """Compact JSON; the standard library writes integers of any size."""
-    return json.dumps(value, separators=(",", ":")).encode()
+class Method(Struct, frozen=True):
+    """One method as a node serves it."""
+
+    run: Run
+    readers: tuple[Reader, ...]
+    required: int
+    limiter: str = ""
+    """The node's rate limiter that calls wait for; empty: none."""
+    beacon: bool = False
+    """Whether only shard 0 answers the method."""
+
+    def arguments(self, params: bytes, *, geth: bool) -> list[Any]:
+        """The arguments of a call, read. Raises RpcError -32602 in the node's words."""
+        stripped = params.strip()
+        if stripped[:1] not in (b"[", b"") and stripped != b"null":
+            raise RpcError("non-array args", -32602)
+        raws = _PARAMS.decode(stripped) if stripped[:1] == b"[" else []
+        values = []
+        for position, raw in enumerate(raws):
+            if position >= len(self.readers):
+                raise RpcError(f"too many arguments, want at most {len(self.readers)}", -32602)
+            try:
+                values.append(self.readers[position](raw, geth))
+            except UnreadableArgument as unreadable:
+                raise RpcError(f"invalid argument {position}: {unreadable}", -32602) from None
+        if len(values) < self.required:
+            raise RpcError(f"missing value for required argument {len(values)}", -32602)
+        return values
 
 
 class Registry:
-    """The methods of one kind of node, by full name."""
+    """The methods of one kind of node, by full name, each with the version it speaks there."""
 
     def __init__(self) -> None:
         self.methods: dict[str, tuple[Method, str]] = {}
@@ -135,90 +235,16 @@ class Registry:
         optional: int = 0,
         limiter: str = "",
         beacon: bool = False,
-    ) -> Callable[[Run], Run]:
+    ) -> Decorator:
         """Register a function under names (separated by spaces) in each namespace, with the version it speaks there."""
 
         def register(run: Run) -> Run:
             method = Method(run, readers, len(readers) - optional, limiter, beacon)
             for space, version in spaces.items():
-                for name in names.split():
-                    self.methods[f"{space}_{name}" if space else name] = (method, version)
+                self.methods |= {f"{space}_{name}": (method, version) for name in names.split()}
             return run
 
         return register
-
-    def fixed(self, names: str, answer: bytes, *readers: Reader, spaces: dict[str, str]) -> None:
-        """Register an answer that is the same for every call, whatever its arguments."""
-        self.add(names, *readers, spaces=spaces)(lambda *_: answer)
-
-
-def read_params(method: Method, params: bytes) -> list[Any]:
-    """The arguments of a call, read. Raises RpcError -32602 in the node's words."""
-    stripped = params.strip()
-    if not stripped or stripped == b"null":
-        raws: list[Raw] = []
-    elif stripped[:1] != b"[":
-        raise RpcError(-32602, "non-array args")
-    else:
-        raws = _PARAMS.decode(stripped)
-    values = []
-    for position, raw in enumerate(raws):
-        if position >= len(method.readers):
-            raise RpcError(-32602, f"too many arguments, want at most {len(method.readers)}")
-        try:
-            values.append(method.readers[position](raw))
-        except UnreadableArgument as unreadable:
-            raise RpcError(-32602, f"invalid argument {position}: {unreadable}") from None
-    if len(values) < method.required:
-        raise RpcError(-32602, f"missing value for required argument {len(values)}")
-    return values
-
-
-# -- readers of arguments that are no block references ------------------------------------------------------------
-
-
-def anything(raw: Raw) -> Any:
-    """Any JSON value, decoded."""
-    return decoded(bytes(raw))
-
-
-def string(raw: Raw) -> str:
-    """A string."""
-    value = json.loads(bytes(raw))
-    if not isinstance(value, str):
-        raise UnreadableArgument(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
-    return value
-
-
-def uint(raw: Raw) -> int:
-    """A whole number, bare or as text (Harmony's transaction index: 5, "5", "0x5")."""
-    value = json.loads(bytes(raw))
-    if isinstance(value, str):
-        try:
-            return int(value, 16) if value.startswith("0x") else int(value)
-        except ValueError:
-            raise UnreadableArgument(f"strconv.ParseInt: parsing {json.dumps(value)}: invalid syntax") from None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UnreadableArgument(f"json: cannot unmarshal {go_kind(value)} into Go value of type uint64")
-    return value
-
-
-def call_object(raw: Raw) -> dict[str, Any]:
-    """The object of a call or a filter."""
-    value = decoded(bytes(raw))
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise UnreadableArgument(f"json: cannot unmarshal {go_kind(value)} into Go value of type rpc.CallArgs")
-    return value
-
-
-def go_kind(value: object) -> str:
-    """The name of a JSON value's type in errors of Go's decoder."""
-    if isinstance(value, bool):
-        return "bool"
-    kinds: dict[type, str] = {str: "string", int: "number", float: "number", list: "array", dict: "object"}
-    return kinds.get(type(value), "null")
 
 
 HARMONY = Registry()
@@ -226,24 +252,34 @@ CHAIN = {"hmy": "v1", "hmyv2": "v2", "eth": "eth"}
 """Most services are registered in all three namespaces (docs/harmony.md section 2)."""
 STAKING = {"hmy": "v1", "hmyv2": "v2"}
 FILTERS = {"hmy": "v1", "eth": "eth"}
-NOT_BEACON = "cannot call this rpc on non beaconchain node"
-HARMONY_VERSION = "Harmony (C) 2025. harmony, version v8500-v2025.1.1-5-gdc52025a8 (simulated)"
-
 ETHEREUM = Registry()
-GETH_VERSION = "Geth/v1.16.0-simulated/linux-amd64/go1.24"
+
+chain = partial(HARMONY.add, spaces=CHAIN)
+"""Registers a function in the three namespaces of a Harmony node."""
+staking = partial(HARMONY.add, spaces=STAKING)
+"""Registers a function in Harmony's own two namespaces."""
+geth = partial(ETHEREUM.add, spaces={"eth": "geth"})
+"""Registers a function in the eth namespace of a geth-like node."""
 
 
-def geth(names: str, *readers: Reader, optional: int = 0) -> Callable[[Run], Run]:
-    """Register a function in the eth namespace of a geth-like node."""
-    return ETHEREUM.add(names, *readers, spaces={"eth": "geth"}, optional=optional)
+def both(
+    names: str, *readers: Reader, spaces: dict[str, str] = CHAIN, optional: int = 0, limiter: str = ""
+) -> Decorator:
+    """Register a function with both kinds of nodes. A geth-like one can do without the last `optional` arguments."""
+
+    def register(run: Run) -> Run:
+        HARMONY.add(names, *readers, spaces=spaces, limiter=limiter)(run)
+        return geth(names, *readers, optional=optional)(run)
+
+    return register
 
 
-def beacon_only(spec: ChainSpec) -> bool:
-    """Whether this is the beacon shard."""
-    return spec.shard == 0
+def answers(text_of_all: str) -> Run:
+    """A method that gives the same JSON text to every call."""
+    return lambda *_: text_of_all.encode()
 
 
-def not_v2_or_v1(asked: MethodCall) -> None:
+def not_v2_or_v1(call: MethodCall) -> None:
     """Refuse calls in the eth namespace, where some methods are registered by accident."""
-    if asked.version == "eth":
-        raise failed("API service has an unknown version")
+    if call.version == "eth":
+        raise RpcError("API service has an unknown version")

@@ -6,25 +6,35 @@ head even in the ...ByBlockNumber forms (section 1, fact 3).
 
 from __future__ import annotations
 
+from functools import partial
 from math import lcm
 from typing import Any
 
 from rpcaccel.simnode.chain.addresses import to_one
-from rpcaccel.simnode.methods.block_args import LATEST, number
+from rpcaccel.simnode.chain.blocks import CommitteeSlot
+from rpcaccel.simnode.methods import arguments as args
+from rpcaccel.simnode.methods.arguments import LATEST
 from rpcaccel.simnode.methods.block_methods import account, at_height
-from rpcaccel.simnode.methods.registry import CHAIN, HARMONY, STAKING, MethodCall, anything, failed, string, text, uint
-from rpcaccel.simnode.methods.state_methods import pruned
+from rpcaccel.simnode.methods.json_views import View
+from rpcaccel.simnode.methods.registry import MethodCall, RpcError, chain, staking
 
 SELF_STAKE = 10_000 * 10**18
 DELEGATED = 100 * 10**18
 CREATED_AT = 2
 """The block from which the validators are there."""
 PAGE = 100
+SUPPLY = 12_600_000_000
+MEMO = 20
+"""Blocks for which a node keeps getTotalStaking (docs/harmony.md section 8)."""
+_EXTERNAL_STAKE = str(10**22)
+
+beacon = partial(staking, beacon=True)
+"""Registers a staking function that shard 0 alone answers."""
 
 
-def _delegated(asked: MethodCall, validator: int, delegator: int, height: int) -> int:
+def _delegated(call: MethodCall, validator: int, delegator: int, height: int) -> int:
     """Atto that a delegator has with a validator: one delegation at first, and each Delegate in the blocks since."""
-    make = asked.branch.generator
+    make = call.make
     turns = make.staking_turns(height)
     period = lcm(len(make.delegators), len(make.validators))
     for first in range(delegator, period, len(make.delegators)):
@@ -33,341 +43,274 @@ def _delegated(asked: MethodCall, validator: int, delegator: int, height: int) -
     return DELEGATED
 
 
-def delegations(asked: MethodCall, validator: int, height: int) -> list[tuple[bytes, int]]:
+def delegations(call: MethodCall, validator: int, height: int) -> list[tuple[bytes, int]]:
     """(delegator, atto) of one validator at a height; the validator's own comes first."""
-    make = asked.branch.generator
-    others = [(who, _delegated(asked, validator, i, height)) for i, who in enumerate(make.delegators)]
-    return [(make.validators[validator], SELF_STAKE), *others]
+    others = [(who, _delegated(call, validator, i, height)) for i, who in enumerate(call.make.delegators)]
+    return [(call.make.validators[validator], SELF_STAKE), *others]
 
 
-def _index(asked: MethodCall, who: str, height: int) -> int:
+def _stake(call: MethodCall, validator: int, height: int) -> int:
+    """Atto staked with a validator."""
+    return sum(amount for _, amount in delegations(call, validator, height))
+
+
+def _stakes(call: MethodCall, height: int) -> list[int]:
+    """Atto staked with each validator."""
+    return [_stake(call, i, height) for i in range(len(call.make.validators))]
+
+
+def _index(call: MethodCall, who: str, height: int) -> int:
+    """The place of a validator among all. Raises RpcError where there is none."""
     address = account(who)
-    if address not in asked.branch.generator.validators or height < CREATED_AT:
-        raise failed(f"not found address in current state {who}: address not present in state")
-    return asked.branch.generator.validators.index(address)
+    if address not in call.make.validators or height < CREATED_AT:
+        raise RpcError(f"not found address in current state {who}: address not present in state")
+    return call.make.validators.index(address)
 
 
-def _information(asked: MethodCall, validator: int, height: int) -> dict[str, Any]:
-    make, spec = asked.branch.generator, asked.branch.spec
-    epoch, now = spec.epoch_of(height), spec.epoch_of(asked.head)
-    held = delegations(asked, validator, height)
-    stake = sum(amount for _, amount in held)
-    name = to_one(make.validators[validator])
-    key = next(slot.key for slot in make.members if slot.address == make.validators[validator]).hex()
-    signed = height - height // 9
-    history = range(max(0, epoch - 30), epoch)
-    done = asked.head - spec.epoch_last_block(now - 1) if now else asked.head
-    return {
-        "active-status": "active",
-        "booted-status": None,
-        "current-epoch-performance": {
-            "block": asked.head,
-            "current-epoch-signing-percent": {
-                "current-epoch-signed": done,
-                "current-epoch-signing-percentage": "1.000000000000000000",
-                "current-epoch-to-sign": done,
-            },
-            "epoch": now,
-        },
-        "currently-in-committee": any(slot.key.hex() == key for slot in make.committee(epoch)),
-        "epos-status": "currently elected",
-        "epos-winning-stake": str(stake),
-        "lifetime": {
-            "apr": f"0.0{7 + validator}31415926535897",
-            "blocks": {"signed": signed, "to-sign": height},
-            "epoch-apr": [{"apr": f"0.07{e % 100:02d}", "epoch": e} for e in history],
-            "epoch-blocks": [
-                {"blocks": {"signed": spec.epoch_length - e % 2, "to-sign": spec.epoch_length}, "epoch": e}
-                for e in reversed(history)
-            ],
-            "reward-accumulated": 10**18 * height + validator,
-        },
-        "metrics": {"by-bls-key": [{"earned-reward": 10**15 * asked.head, "key": _key(asked, key, name, stake)}]},
-        "total-delegation": stake,
-        "validator": _validator(asked, name, key, held, epoch),
-    }
-
-
-def _key(asked: MethodCall, key: str, name: str, stake: int) -> dict[str, Any]:
-    return {
-        "bls-public-key": key,
-        "earning-account": name,
-        "effective-stake": str(stake),
-        "group-percent": "1",
-        "overall-percent": "0.320000000000000002",
-        "raw-stake": str(stake),
-        "shard-id": asked.branch.spec.shard,
-    }
-
-
-def _validator(asked: MethodCall, name: str, key: str, held: list[tuple[bytes, int]], epoch: int) -> dict[str, Any]:
-    return {
-        "address": name,
-        "bls-public-keys": [key],
-        "creation-height": CREATED_AT,
-        "delegations": [
-            {"amount": amount, "delegator-address": to_one(who), "reward": 0, "undelegations": []}
-            for who, amount in held
-        ],
-        "details": "a simulated validator",
-        "identity": name[-6:],
-        "last-epoch-in-committee": epoch,
-        "max-change-rate": "0.05",
-        "max-rate": "0.9",
-        "max-total-delegation": 10**26,
-        "min-self-delegation": SELF_STAKE,
-        "name": f"Validator {name[-4:]}",
-        "rate": "0.1",
-        "security-contact": "nobody",
-        "update-height": CREATED_AT,
-        "website": f"{asked.branch.spec.seed}.example",
-    }
-
-
-def _height(asked: MethodCall, reference: int) -> int:
-    height = at_height(asked, reference).number
-    pruned(asked, height)
+def _height(call: MethodCall, reference: int) -> int:
+    """The height that a reference names. Raises RpcError where the node has no state of it."""
+    height = at_height(call, reference).number
+    call.shown_height(height)
     return height
 
 
-@HARMONY.add("getValidatorInformation", string, spaces=STAKING, beacon=True)
-@HARMONY.add("getValidatorInformationByBlockNumber", string, number, spaces=STAKING, beacon=True)
-def get_validator_information(asked: MethodCall, who: str, reference: int = LATEST) -> bytes:
-    height = _height(asked, reference)
-    return text(_information(asked, _index(asked, who, height), height))
+def _information(call: MethodCall, validator: int, height: int) -> View:
+    make, spec = call.make, call.spec
+    epoch, now = spec.epoch_of(height), spec.epoch_of(call.head)
+    stake = _stake(call, validator, height)
+    name = to_one(make.validators[validator])
+    key = next(slot.key for slot in make.members if slot.address == make.validators[validator]).hex()
+    history = range(max(0, epoch - 30), epoch)
+    done = call.head - spec.epoch_last_block(now - 1) if now else call.head
+    signing = {"current-epoch-signed": done, "current-epoch-signing-percentage": "1.000000000000000000"}
+    signed = {e: {"signed": spec.epoch_length - e % 2, "to-sign": spec.epoch_length} for e in reversed(history)}
+    earned = {"earned-reward": 10**15 * call.head, "key": _key(call, key, name, stake)}
+    return {
+        **{"active-status": "active", "booted-status": None},
+        "current-epoch-performance": {
+            "block": call.head,
+            "current-epoch-signing-percent": {**signing, "current-epoch-to-sign": done},
+            "epoch": now,
+        },
+        "currently-in-committee": any(slot.key.hex() == key for slot in make.committee(epoch)),
+        **{"epos-status": "currently elected", "epos-winning-stake": str(stake)},
+        "lifetime": {
+            "apr": f"0.0{7 + validator}31415926535897",
+            "blocks": {"signed": height - height // 9, "to-sign": height},
+            "epoch-apr": [{"apr": f"0.07{e % 100:02d}", "epoch": e} for e in history],
+            "epoch-blocks": [{"blocks": blocks, "epoch": e} for e, blocks in signed.items()],
+            "reward-accumulated": 10**18 * height + validator,
+        },
+        "metrics": {"by-bls-key": [earned]},
+        "total-delegation": stake,
+        "validator": _validator(call, name, key, delegations(call, validator, height), epoch),
+    }
 
 
-def _page(asked: MethodCall, page: int, height: int) -> list[int]:
+def _key(call: MethodCall, key: str, name: str, stake: int) -> View:
+    return {
+        **{"bls-public-key": key, "earning-account": name, "effective-stake": str(stake), "group-percent": "1"},
+        **{"overall-percent": "0.320000000000000002", "raw-stake": str(stake), "shard-id": call.spec.shard},
+    }
+
+
+def _validator(call: MethodCall, name: str, key: str, held: list[tuple[bytes, int]], epoch: int) -> View:
+    delegated = [
+        {"amount": amount, "delegator-address": to_one(who), "reward": 0, "undelegations": []} for who, amount in held
+    ]
+    return {
+        **{"address": name, "bls-public-keys": [key], "creation-height": CREATED_AT, "delegations": delegated},
+        **{"details": "a simulated validator", "identity": name[-6:], "last-epoch-in-committee": epoch},
+        **{"max-change-rate": "0.05", "max-rate": "0.9", "max-total-delegation": 10**26},
+        **{"min-self-delegation": SELF_STAKE, "name": f"Validator {name[-4:]}", "rate": "0.1"},
+        **{"security-contact": "nobody", "update-height": CREATED_AT, "website": f"{call.spec.seed}.example"},
+    }
+
+
+@beacon("getValidatorInformation", args.string)
+@beacon("getValidatorInformationByBlockNumber", args.string, args.number)
+def get_validator_information(call: MethodCall, who: str, reference: int = LATEST) -> View:
+    height = _height(call, reference)
+    return _information(call, _index(call, who, height), height)
+
+
+def _page(call: MethodCall, page: int, height: int) -> list[int]:
     if page < 0:
-        raise failed(f"page given {page} cannot be less than 0")
-    count = len(asked.branch.generator.validators) if height >= CREATED_AT else 0
+        raise RpcError(f"page given {page} cannot be less than 0")
+    count = len(call.make.validators) if height >= CREATED_AT else 0
     return list(range(count))[page * PAGE : (page + 1) * PAGE]
 
 
-@HARMONY.add("getAllValidatorInformation", uint, spaces=STAKING, beacon=True, limiter="all_validators")
-@HARMONY.add(
-    "getAllValidatorInformationByBlockNumber", uint, number, spaces=STAKING, beacon=True, limiter="all_validators"
-)
-def get_all_validator_information(asked: MethodCall, page: int, reference: int = LATEST) -> bytes:
-    height = _height(asked, reference)
-    return text([_information(asked, i, height) for i in _page(asked, page, height)])
+@beacon("getAllValidatorInformation", args.uint, limiter="all_validators")
+@beacon("getAllValidatorInformationByBlockNumber", args.uint, args.number, limiter="all_validators")
+def get_all_validator_information(call: MethodCall, page: int, reference: int = LATEST) -> list[View]:
+    height = _height(call, reference)
+    return [_information(call, i, height) for i in _page(call, page, height)]
 
 
-@HARMONY.add("getAllValidatorAddresses getElectedValidatorAddresses", spaces=STAKING, beacon=True)
-def get_validator_addresses(asked: MethodCall) -> bytes:
-    return text([to_one(address) for address in asked.branch.generator.validators])
+@staking("getValidators", args.uint)
+def get_validators(call: MethodCall, epoch: int) -> View:
+    reward = call.number(10**18 * (epoch + 1))
+    validators = [{"address": to_one(slot.address), "balance": reward} for slot in _committee(call, epoch)]
+    return {"shardID": call.spec.shard, "validators": validators}
 
 
-@HARMONY.add("getValidators", uint, spaces=STAKING)
-def get_validators(asked: MethodCall, epoch: int) -> bytes:
-    slots = _committee(asked, epoch)
-    reward = [{"address": to_one(slot.address), "balance": asked.number(10**18 * (epoch + 1))} for slot in slots]
-    return text({"shardID": asked.branch.spec.shard, "validators": reward})
-
-
-@HARMONY.add("getValidatorKeys", uint, spaces=STAKING)
-def get_validator_keys(asked: MethodCall, epoch: int) -> bytes:
-    return text([slot.key.hex() for slot in _committee(asked, epoch)])
-
-
-def _committee(asked: MethodCall, epoch: int) -> tuple[Any, ...]:
-    spec = asked.branch.spec
+def _committee(call: MethodCall, epoch: int) -> tuple[CommitteeSlot, ...]:
     # The last block of an epoch already carries the next committee.
-    if epoch > spec.epoch_of(asked.head + 1):
-        raise failed(f"failed to read shard state from DB%!(EXTRA string=epoch: %d, uint64={epoch})")
-    return asked.branch.generator.committee(epoch)
+    if epoch > call.spec.epoch_of(call.head + 1):
+        raise RpcError(f"failed to read shard state from DB%!(EXTRA string=epoch: %d, uint64={epoch})")
+    return call.make.committee(epoch)
 
 
-def _delegation(who: bytes, validator: bytes, amount: int) -> dict[str, Any]:
-    return {
-        "Undelegations": [],
-        "amount": amount,
-        "delegator_address": to_one(who),
-        "reward": 0,
-        "validator_address": to_one(validator),
-    }
-
-
-def _all_delegations(asked: MethodCall, height: int) -> list[list[dict[str, Any]]]:
-    validators = asked.branch.generator.validators
+def _delegations(call: MethodCall, validator: int, height: int) -> list[View]:
+    """The delegations to a validator, as they are shown."""
+    name = to_one(call.make.validators[validator])
     return [
-        [_delegation(who, address, amount) for who, amount in delegations(asked, i, height)]
-        for i, address in enumerate(validators)
+        {
+            **{"Undelegations": [], "amount": amount, "delegator_address": to_one(who)},
+            **{"reward": 0, "validator_address": name},
+        }
+        for who, amount in delegations(call, validator, height)
     ]
 
 
-@HARMONY.add("getAllDelegationInformation", uint, spaces=STAKING, beacon=True, limiter="all_delegations")
-def get_all_delegation_information(asked: MethodCall, page: int) -> bytes:
-    everything = _all_delegations(asked, asked.head)
-    return text([everything[i] for i in _page(asked, page, asked.head)])
-
-
-def _by_delegator(asked: MethodCall, who: str, height: int) -> list[dict[str, Any]]:
+def _by_delegator(call: MethodCall, who: str, height: int) -> list[View]:
     name = to_one(account(who))
-    return [one for group in _all_delegations(asked, height) for one in group if one["delegator_address"] == name]
+    everything = (one for i in range(len(call.make.validators)) for one in _delegations(call, i, height))
+    return [one for one in everything if one["delegator_address"] == name]
 
 
-@HARMONY.add("getDelegationsByDelegator", string, spaces=STAKING, beacon=True)
-@HARMONY.add("getDelegationsByDelegatorByBlockNumber", anything, number, spaces=STAKING, beacon=True)
-def get_delegations_by_delegator(asked: MethodCall, who: str | list[str], reference: int = LATEST) -> bytes:
-    height = _height(asked, reference)
+@beacon("getDelegationsByDelegator", args.string)
+@beacon("getDelegationsByDelegatorByBlockNumber", args.anything, args.number)
+def get_delegations_by_delegator(call: MethodCall, who: str | list[str], reference: int = LATEST) -> Any:
+    height = _height(call, reference)
     if isinstance(who, str):
-        return text(_by_delegator(asked, who, height) or None)
-    return text([_by_delegator(asked, one, height) for one in who])
+        return _by_delegator(call, who, height) or None
+    return [_by_delegator(call, one, height) for one in who]
 
 
-@HARMONY.add("getDelegationsByValidator", string, spaces=STAKING, beacon=True, limiter="delegations")
-def get_delegations_by_validator(asked: MethodCall, who: str) -> bytes:
-    address = account(who)
-    groups = _all_delegations(asked, asked.head)
-    validators = asked.branch.generator.validators
-    return text(groups[validators.index(address)] if address in validators else [])
+@beacon("getDelegationsByValidator", args.string, limiter="delegations")
+def get_delegations_by_validator(call: MethodCall, who: str) -> list[View]:
+    address, validators = account(who), call.make.validators
+    return _delegations(call, validators.index(address), call.head) if address in validators else []
 
 
-@HARMONY.add("getDelegationByDelegatorAndValidator", string, string, spaces=STAKING, beacon=True)
-def get_delegation(asked: MethodCall, who: str, validator: str) -> bytes:
+@beacon("getDelegationByDelegatorAndValidator", args.string, args.string)
+def get_delegation(call: MethodCall, who: str, validator: str) -> View | None:
     name = to_one(account(validator))
-    found = [one for one in _by_delegator(asked, who, asked.head) if one["validator_address"] == name]
-    return text(found[0] if found else None)
+    return next((one for one in _by_delegator(call, who, call.head) if one["validator_address"] == name), None)
 
 
-@HARMONY.add("getAvailableRedelegationBalance", string, spaces=STAKING, beacon=True)
-def get_redelegation_balance(asked: MethodCall, who: str) -> bytes:
+@beacon("getAvailableRedelegationBalance", args.string)
+def get_redelegation_balance(call: MethodCall, who: str) -> int | str:
     account(who)
-    return text(asked.number(0))
+    return call.number(0)
 
 
-@HARMONY.add("getValidatorSelfDelegation", string, spaces=STAKING, beacon=True)
-def get_self_delegation(asked: MethodCall, who: str) -> bytes:
-    _index(asked, who, asked.head)
-    return text(asked.number(SELF_STAKE % 2**64))
+@beacon("getValidatorSelfDelegation", args.string)
+def get_self_delegation(call: MethodCall, who: str) -> int | str:
+    _index(call, who, call.head)
+    return call.number(SELF_STAKE % 2**64)
 
 
-@HARMONY.add("getValidatorTotalDelegation", string, spaces=STAKING, beacon=True)
-def get_total_delegation(asked: MethodCall, who: str) -> bytes:
-    held = delegations(asked, _index(asked, who, asked.head), asked.head)
-    return text(asked.number(sum(amount for _, amount in held)))
+@beacon("getValidatorsStakeByBlockNumber", args.number)
+def get_validators_stake(call: MethodCall, reference: int) -> View:
+    height = _height(call, reference)
+    stakes = _stakes(call, height) if height >= CREATED_AT else []
+    return {to_one(who): stake for who, stake in zip(call.make.validators, stakes, strict=False)}
 
 
-@HARMONY.add("getValidatorsStakeByBlockNumber", number, spaces=STAKING, beacon=True)
-def get_validators_stake(asked: MethodCall, reference: int) -> bytes:
-    height = _height(asked, reference)
-    validators = asked.branch.generator.validators if height >= CREATED_AT else ()
-    stakes = {to_one(who): sum(a for _, a in delegations(asked, i, height)) for i, who in enumerate(validators)}
-    return text(stakes)
+@chain("getSignedBlocks", args.string)
+def get_signed_blocks(call: MethodCall, who: str) -> int | str:
+    if account(who) not in call.make.validators:
+        raise RpcError("address not present in state")
+    return call.number(call.head - call.head // 9)
 
 
-@HARMONY.add("getSignedBlocks", string, spaces=CHAIN)
-def get_signed_blocks(asked: MethodCall, who: str) -> bytes:
-    if account(who) not in asked.branch.generator.validators:
-        raise failed("address not present in state")
-    return text(asked.number(asked.head - asked.head // 9))
+@chain("getTotalSupply getCirculatingSupply")
+def get_supply(call: MethodCall) -> str:
+    if call.spec.shard:
+        raise RpcError("given chain is not beaconchain")
+    return f"{SUPPLY + 28 * call.head}"
 
 
-SUPPLY = 12_600_000_000
-MEMO = 20
-"""Blocks for which a node keeps getTotalStaking (docs/harmony.md section 8)."""
+@chain("getStakingNetworkInfo", beacon=True, limiter="staking_network_info")
+def get_staking_network_info(call: MethodCall) -> View:
+    stakes, supply = _stakes(call, call.head), get_supply(call)
+    last = call.spec.epoch_last_block(call.spec.epoch_of(call.head))
+    return {
+        **{"circulating-supply": supply, "epoch-last-block": last, "median-raw-stake": str(min(stakes))},
+        **{"total-staking": sum(stakes), "total-supply": supply},
+    }
 
 
-def _stakes(asked: MethodCall, height: int) -> list[int]:
-    """Atto staked with each validator."""
-    validators = range(len(asked.branch.generator.validators))
-    return [sum(amount for _, amount in delegations(asked, i, height)) for i in validators]
+@chain("getCurrentUtilityMetrics", beacon=True, limiter="utility_metrics")
+def get_utility_metrics(call: MethodCall) -> View:
+    return {
+        **{"AccumulatorSnapshot": 28 * 10**18 * call.head, "Adjustment": "13999989800000000000"},
+        **{"CurrentStakedPercentage": f"0.{call.head % 10**9:09d}", "Deviation": "0.349999745"},
+    }
 
 
-@HARMONY.add("getTotalSupply getCirculatingSupply", spaces=CHAIN)
-def get_supply(asked: MethodCall) -> bytes:
-    if asked.branch.spec.shard:
-        raise failed("given chain is not beaconchain")
-    return text(_supply(asked))
-
-
-def _supply(asked: MethodCall) -> str:
-    return f"{SUPPLY + 28 * asked.head}"
-
-
-@HARMONY.add("getTotalStaking", spaces=STAKING, beacon=True)
-def get_total_staking(asked: MethodCall) -> bytes:
-    return text(asked.number(sum(_stakes(asked, asked.head - asked.head % MEMO))))
-
-
-@HARMONY.add("getStakingNetworkInfo", spaces=CHAIN, beacon=True, limiter="staking_network_info")
-def get_staking_network_info(asked: MethodCall) -> bytes:
-    spec, stakes = asked.branch.spec, _stakes(asked, asked.head)
-    return text({
-        "circulating-supply": _supply(asked),
-        "epoch-last-block": spec.epoch_last_block(spec.epoch_of(asked.head)),
-        "median-raw-stake": str(min(stakes)),
-        "total-staking": sum(stakes),
-        "total-supply": _supply(asked),
-    })  # fmt: skip
-
-
-@HARMONY.add("getCurrentUtilityMetrics", spaces=CHAIN, beacon=True, limiter="utility_metrics")
-def get_utility_metrics(asked: MethodCall) -> bytes:
-    return text({
-        "AccumulatorSnapshot": 28 * 10**18 * asked.head,
-        "Adjustment": "13999989800000000000",
-        "CurrentStakedPercentage": f"0.{asked.head % 10**9:09d}",
-        "Deviation": "0.349999745",
-    })  # fmt: skip
-
-
-@HARMONY.add("getMedianRawStakeSnapshot", spaces=STAKING, beacon=True)
-def get_median_raw_stake(asked: MethodCall) -> bytes:
-    stakes = _stakes(asked, asked.head)
+@beacon("getMedianRawStakeSnapshot")
+def get_median_raw_stake(call: MethodCall) -> View:
+    stakes = _stakes(call, call.head)
     candidates = [
         {
-            "keys-at-auction": [slot.key.hex()],
-            "percentage-of-total-auction-stake": "0.25",
-            "stake": str(stake),
-            "stake-per-key": 0,
-            "validator": to_one(slot.address),
+            **{"keys-at-auction": [slot.key.hex()], "percentage-of-total-auction-stake": "0.25"},
+            **{"stake": str(stake), "stake-per-key": 0, "validator": to_one(slot.address)},
         }
-        for slot, stake in zip(asked.branch.generator.members, stakes, strict=False)
+        for slot, stake in zip(call.make.members, stakes, strict=False)
     ]
-    return text({
-        "epos-median-stake": str(sorted(stakes)[len(stakes) // 2]),
-        "epos-slot-candidates": candidates,
-        "epos-slot-winners": [],
-        "max-external-slots": len(stakes),
-    })  # fmt: skip
+    median = str(sorted(stakes)[len(stakes) // 2])
+    slots = {"epos-slot-candidates": candidates, "epos-slot-winners": []}
+    return {"epos-median-stake": median, **slots, "max-external-slots": len(stakes)}
 
 
-@HARMONY.add("getSuperCommittees", spaces=CHAIN, beacon=True, limiter="super_committees")
-def get_super_committees(asked: MethodCall) -> bytes:
-    epoch = asked.branch.spec.epoch_of(asked.head)
-    return text({"current": _super_committee(asked, epoch), "previous": _super_committee(asked, max(0, epoch - 1))})
+@chain("getSuperCommittees", beacon=True, limiter="super_committees")
+def get_super_committees(call: MethodCall) -> View:
+    epoch = call.spec.epoch_of(call.head)
+    return {"current": _super_committee(call, epoch), "previous": _super_committee(call, max(0, epoch - 1))}
 
 
-def _super_committee(asked: MethodCall, epoch: int) -> dict[str, Any]:
-    slots = asked.branch.generator.committee(epoch)
+def _super_committee(call: MethodCall, epoch: int) -> View:
+    slots = call.make.committee(epoch)
     external = sum(slot.external for slot in slots)
-    members = []
-    for slot in slots:
-        member: dict[str, Any] = {
-            "bls-public-key": slot.key.hex(),
-            "earning-account": to_one(slot.address),
-            "is-harmony-slot": not slot.external,
-            "voting-power-%": f"{1 / len(slots):.18f}",
-            "voting-power-unnormalized": "0.166666666666666666",
-        }
-        if slot.external:
-            member |= {"effective-stake": str(10**22), "raw-stake": str(10**22)}
-        members.append(dict(sorted(member.items())))
+    stake = str(external * 10**22)
     decider = {
-        "committee-members": members,
-        "count": len(slots),
-        "external-validator-slot-count": external,
-        "hmy-voting-power": "0.679999999999999998",
-        "policy": "SuperMajorityStake",
-        "staked-voting-power": "0.320000000000000002",
-        "total-effective-stake": str(external * 10**22),
-        "total-raw-stake": str(external * 10**22),
+        "committee-members": [_member(slot, f"{1 / len(slots):.18f}") for slot in slots],
+        **{"count": len(slots), "external-validator-slot-count": external},
+        **{"hmy-voting-power": "0.679999999999999998", "policy": "SuperMajorityStake"},
+        **{"staked-voting-power": "0.320000000000000002", "total-effective-stake": stake, "total-raw-stake": stake},
     }
     return {
-        "epoch": epoch,
-        "epos-median-stake": str(10**22),
-        "external-slot-count": external,
+        **{"epoch": epoch, "epos-median-stake": _EXTERNAL_STAKE, "external-slot-count": external},
         "quorum-deciders": {"shard-0": decider},
     }
+
+
+def _member(slot: CommitteeSlot, power: str) -> View:
+    """A slot of a super committee; those of Harmony itself have no stake."""
+    view = {
+        **{
+            "bls-public-key": slot.key.hex(),
+            "earning-account": to_one(slot.address),
+            "effective-stake": _EXTERNAL_STAKE,
+        },
+        **{"is-harmony-slot": not slot.external, "raw-stake": _EXTERNAL_STAKE, "voting-power-%": power},
+        "voting-power-unnormalized": "0.166666666666666666",
+    }
+    return {name: value for name, value in view.items() if slot.external or not name.endswith("-stake")}
+
+
+beacon("getAllDelegationInformation", args.uint, limiter="all_delegations")(
+    lambda call, page: [_delegations(call, i, call.head) for i in _page(call, page, call.head)]
+)
+beacon("getAllValidatorAddresses getElectedValidatorAddresses")(
+    lambda call: [to_one(who) for who in call.make.validators]
+)
+staking("getValidatorKeys", args.uint)(lambda call, epoch: [slot.key.hex() for slot in _committee(call, epoch)])
+beacon("getValidatorTotalDelegation", args.string)(
+    lambda call, who: call.number(_stake(call, _index(call, who, call.head), call.head))
+)
+beacon("getTotalStaking")(lambda call: call.number(sum(_stakes(call, call.head - call.head % MEMO))))

@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.clock import ByHand, Clock
 from rpcaccel.simnode.chain.knobs import Knobs
-from rpcaccel.simnode.chain.sim_chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import ByHand, Clock, SimChain
 from rpcaccel.simnode.server.sim_server import SimNode
 
 DEMO_LATENCY = ("jitter:40ms+8ms", "jitter:90ms+15ms", "jitter:200ms+40ms")

@@ -1,21 +1,29 @@
-"""The faults of a simulated node (knobs.FAULTS), each as it looks on the wire."""
+"""The HTTP answers of a simulated node: right ones, and its faults (knobs.FAULTS), each as it looks on the wire."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import Callable
 
 from aiohttp import web
 
+from rpcaccel.simnode.chain.knobs import Knobs
 from rpcaccel.simnode.methods.registry import RpcError
-from rpcaccel.simnode.server.envelope import HEADERS, Parsed, RequestItem, cut, failure, plain
-from rpcaccel.simnode.server.rate_limits import REFUSED
-from rpcaccel.simnode.server.responder import Responder
+from rpcaccel.simnode.server.envelope import Parsed, RequestItem, failure, joined
+from rpcaccel.simnode.server.responder import LIMITER_REFUSAL, Responder
 
+HEADERS = {"Content-Type": "application/json", "Vary": "Origin"}
+CHUNKED_FROM_BYTES = 2048
+"""The size of a body from which Go's server sends it in chunks."""
 HTML = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>\r\n"
-_UNAVAILABLE = {"too_many": (429, "too many requests\n"), "unavailable": (503, "service unavailable\n")}
-"""Status and text of the faults that name a time to come back."""
+_PAGES = {
+    "html": (502, HTML, "text/html"),
+    "too_many": (429, "too many requests\n", "text/plain"),
+    "unavailable": (503, "service unavailable\n", "text/plain"),
+}
+"""Status, text and content type of the faults that are no JSON."""
 _BODIES = {"empty": b"", "garbage": b'{"jsonrpc":"2.0","id":1,"result":{"number":'}
 _NO_ID = b'"no id at all"'
 _IDS: dict[str, Callable[[RequestItem], bytes | None]] = {
@@ -26,48 +34,70 @@ _IDS: dict[str, Callable[[RequestItem], bytes | None]] = {
 """The faults that run the calls, and the id under which each call is answered."""
 
 
-class Faulty:
-    """Answers a request wrongly, or not at all."""
+def plain(status: int, written: str = "", *, content_type: str = "text/plain") -> web.Response:
+    """A short answer that is not JSON-RPC."""
+    return web.Response(status=status, text=written, content_type=content_type)
 
-    def __init__(self, brain: Responder) -> None:
-        self._brain = brain
 
-    async def answer(self, request: web.BaseRequest, fault: str, parsed: Parsed) -> web.StreamResponse:
-        """Answer a request with `fault`. Its calls are counted, and only the faults that send a result run them."""
-        if fault in _IDS:
-            calls = [RequestItem(call.method, call.params, _IDS[fault](call)) for call in parsed.calls]
-            replies = [await self._brain.reply(call) for call in calls]
-            body = _joined([reply for reply in replies if reply is not None], parsed)
-            if fault == "half_body":
-                return await _half_of(request, body)
-            return web.Response(body=body.replace(b'"id":' + _NO_ID + b",", b""), headers=HEADERS)
-        for call in parsed.calls:
-            self._brain.note(call)
-        if fault == "hang":
-            # The wait ends when the client leaves, since aiohttp then cancels the handler, or when the node is stopped.
-            await asyncio.get_running_loop().create_future()
-        return cut(request) if fault == "reset" else self._refusal(fault, parsed)
+def cut(request: web.BaseRequest) -> web.Response:
+    """End the connection without an answer."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
 
-    def _refusal(self, fault: str, parsed: Parsed) -> web.Response:
-        knobs = self._brain.knobs
-        if fault == "html":
-            return plain(502, HTML, content_type="text/html")
-        if fault in _UNAVAILABLE:
-            response = plain(*_UNAVAILABLE[fault])
-            response.headers["Retry-After"] = f"{knobs.retry_after:g}"
-            return response
-        if fault in _BODIES:
-            return web.Response(body=_BODIES[fault], headers=HEADERS)
-        if fault == "invalid_reply":
-            replies = [
-                json.dumps({"jsonrpc": "2.0", "id": json.loads(call.id or b"null")}).encode() for call in parsed.calls
-            ]
-        else:
-            limited = fault == "rate_limit"
-            error = RpcError(-32000, REFUSED) if limited else RpcError(knobs.error_code, knobs.error_text)
-            self._brain.counts.errors += len(parsed.calls)
-            replies = [failure(call.id, error.encode()) for call in parsed.calls if call.id is not None]
-        return web.Response(body=_joined(replies, parsed), headers=HEADERS)
+
+def rpc_answer(request: web.BaseRequest, body: bytes, knobs: Knobs) -> web.Response:
+    """The JSON-RPC answer with HTTP 200: with gzip for clients that accept it, and in chunks where it is long."""
+    response = web.Response(body=body, headers=HEADERS)
+    if knobs.gzip and body and "gzip" in request.headers.get("Accept-Encoding", ""):
+        packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+        response.headers["Content-Encoding"] = "gzip"
+        response.body = packer.compress(body) + packer.flush()
+    if len(body) >= CHUNKED_FROM_BYTES:
+        response.enable_chunked_encoding()
+    return response
+
+
+async def faulty_answer(request: web.BaseRequest, fault: str, parsed: Parsed, brain: Responder) -> web.StreamResponse:
+    """Answer a request with `fault`. Its calls are counted, and only the faults that send a result run them."""
+    if fault in _IDS:
+        calls = [RequestItem(call.method, call.params, _IDS[fault](call)) for call in parsed.calls]
+        replies = [reply for call in calls if (reply := await brain.reply(call)) is not None]
+        body = _body(replies, parsed)
+        if fault == "half_body":
+            return await _half_of(request, body)
+        return web.Response(body=body.replace(b'"id":' + _NO_ID + b",", b""), headers=HEADERS)
+    for call in parsed.calls:
+        brain.note(call)
+    if fault == "hang":
+        # The wait ends when the client leaves, since aiohttp then cancels the handler, or when the node is stopped.
+        await asyncio.get_running_loop().create_future()
+    if fault in _PAGES:
+        status, written, kind = _PAGES[fault]
+        response = plain(status, written, content_type=kind)
+        if fault != "html":
+            response.headers["Retry-After"] = f"{brain.knobs.retry_after:g}"
+        return response
+    if fault == "reset":
+        return cut(request)
+    return web.Response(body=_BODIES[fault] if fault in _BODIES else _refusals(fault, parsed, brain), headers=HEADERS)
+
+
+def _refusals(fault: str, parsed: Parsed, brain: Responder) -> bytes:
+    """Replies of equal kind to all calls: errors, or neither result nor error."""
+    if fault == "invalid_reply":
+        ids = [json.loads(call.id or b"null") for call in parsed.calls]
+        return _body([json.dumps({"jsonrpc": "2.0", "id": one}).encode() for one in ids], parsed)
+    knobs = brain.knobs
+    limited = fault == "rate_limit"
+    error = RpcError(LIMITER_REFUSAL) if limited else RpcError(knobs.error_text, knobs.error_code)
+    brain.counts.errors += len(parsed.calls)
+    return _body([failure(call.id, error.encode()) for call in parsed.calls if call.id is not None], parsed)
+
+
+def _body(replies: list[bytes], parsed: Parsed) -> bytes:
+    body = joined(replies, batch=parsed.batch)
+    return body and body + b"\n"
 
 
 async def _half_of(request: web.BaseRequest, body: bytes) -> web.StreamResponse:
@@ -79,9 +109,3 @@ async def _half_of(request: web.BaseRequest, body: bytes) -> web.StreamResponse:
     if request.transport is not None:
         request.transport.close()
     return response
-
-
-def _joined(replies: list[bytes], parsed: Parsed) -> bytes:
-    if not replies:
-        return b""
-    return (b"[" + b",".join(replies) + b"]\n") if parsed.batch else replies[0] + b"\n"

@@ -1,8 +1,11 @@
-"""A simulated node without its sockets: its view of the chain, and its answer to each call."""
+"""A simulated node without its sockets: its view of the chain, its answer to each call, its limiters and its counts."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter, deque
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -10,39 +13,125 @@ from rpcaccel import chains
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.replies.result_check import block_of
-from rpcaccel.simnode.chain.clock import Clock
 from rpcaccel.simnode.chain.knobs import Knobs
-from rpcaccel.simnode.chain.sim_chain import Branch, SimChain
+from rpcaccel.simnode.chain.sim_chain import Branch, Clock, SimChain
 from rpcaccel.simnode.methods import (  # noqa: F401 - each file fills its kind's method table
     block_methods,
-    ethereum_methods,
-    filter_methods,
+    log_methods,
     node_methods,
     staking_methods,
     state_methods,
     transaction_methods,
 )
 from rpcaccel.simnode.methods.client_spelling import spelled
-from rpcaccel.simnode.methods.node_identity import Local
-from rpcaccel.simnode.methods.registry import (
-    ETHEREUM,
-    HARMONY,
-    NOT_BEACON,
-    MethodCall,
-    RpcError,
-    beacon_only,
-    failed,
-    no_notifications,
-    read_params,
-    text,
-)
-from rpcaccel.simnode.server.counts import Counts
+from rpcaccel.simnode.methods.registry import CRASHED, ETHEREUM, HARMONY, Local, Method, MethodCall, RpcError, text
 from rpcaccel.simnode.server.envelope import INVALID, RequestItem, failure, success
-from rpcaccel.simnode.server.rate_limits import Limiters
 
+LIMITER_WAIT = 5.0
+"""Seconds that a call may wait for a limiter; one that would wait longer is refused at once."""
+LIMITER_REFUSAL = "rate: Wait(n=1) would exceed context deadline"
+SMALL_LIMITERS: dict[str, tuple[float, float]] = {
+    "staking_network_info": (5.0, 10.0),
+    "super_committees": (5.0, 10.0),
+    "utility_metrics": (5.0, 10.0),
+    "all_validators": (1.0, 3.0),
+    "all_delegations": (1.0, 3.0),
+    "delegations": (5.0, 20.0),
+}
+"""Tokens a second and burst of the six limiters that a Harmony node always has (docs/harmony.md section 3)."""
 _STUMBLES = (TypeError, ValueError, AttributeError, LookupError, OverflowError)
 """Errors of a method that gets arguments it does not expect: the handler of a real node panics, and the panic is
 caught."""
+
+
+class Counts:
+    """Plain counters of what a node was asked, so that a test can assert it; `reset` starts them anew."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Callable[[Counts], bool], asyncio.Future[None]]] = []
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"<Counts {self.calls} calls, {self.requests} requests, {self.connections} connections>"
+
+    def reset(self) -> None:
+        """Forget everything counted so far."""
+        self.methods: Counter[str] = Counter()
+        """Calls by method, including those in batches and those that met a fault."""
+        self.requests = 0
+        """HTTP requests with a JSON-RPC body, and messages of WebSockets."""
+        self.batches = self.batch_items = self.notifications = 0
+        self.connections = 0
+        """TCP connections accepted."""
+        self.sockets = 0
+        """WebSockets opened."""
+        self.refused = 0
+        """Upgrades that opened none."""
+        self.subscriptions = 0
+        """Subscriptions made."""
+        self.pushed = 0
+        """Notifications sent."""
+        self.errors = 0
+        """Error replies."""
+        self.faults: Counter[str] = Counter()
+        """Faults met, by kind."""
+        self.log: deque[tuple[str, bytes]] = deque(maxlen=1000)
+        """The newest calls: method and raw params."""
+
+    @property
+    def calls(self) -> int:
+        """All calls."""
+        return self.methods.total()
+
+    def asked(self, method: str) -> int:
+        """Calls of one method."""
+        return self.methods[method]
+
+    async def until(self, reached: Callable[[Counts], bool]) -> None:
+        """Wait until `reached(counts)` holds: `await node.counts.until(lambda c: c.asked("eth_call") == 2)`."""
+        if not reached(self):
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((reached, done))
+            await done
+
+    def settle(self) -> None:
+        """Wake the callers of `until` whose condition holds now."""
+        for waiting in [waiting for waiting in self._waiting if waiting[0](self)]:
+            self._waiting.remove(waiting)
+            if not waiting[1].done():
+                waiting[1].set_result(None)
+
+    def view(self) -> dict[str, Any]:
+        """Everything as plain JSON values, without the log."""
+        plain = {name: value for name, value in vars(self).items() if isinstance(value, int)}
+        return {
+            "calls": self.calls,
+            "methods": dict(sorted(self.methods.items())),
+            **plain,
+            "faults": dict(self.faults),
+        }
+
+
+class GoTokenBucket:
+    """A token bucket as in Go's x/time/rate. Each call asks `Allow()` and then `Wait()`, so that a call on an idle node
+    takes two tokens."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = self._tokens = burst
+        self._at = 0.0
+
+    def take(self, now: float) -> float:
+        """Seconds that the call has to wait. Raises RpcError when that is more than LIMITER_WAIT."""
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+        if self._tokens >= 1:
+            self._tokens -= 1
+        wait = max(0.0, (1 - self._tokens) / self._rate)
+        if wait > LIMITER_WAIT:
+            raise RpcError(LIMITER_REFUSAL)
+        self._tokens -= 1
+        return wait
 
 
 class Responder:
@@ -55,14 +144,12 @@ class Responder:
         self.rng = Random(f"{chain.spec.seed}/{name}")
         self.local = Local(name, knobs, clock, self.rng)
         self.counts = Counts()
-        self._limiters = Limiters()
+        self._limiters: dict[tuple[str, str, float], GoTokenBucket] = {}
         table = chains.load(chain.spec.kind)
         self._planner = Planner("simnode", table.rules, table.tags, final_at_once=True)
-        self._registry = HARMONY if chain.spec.kind == "harmony" else ETHEREUM
-        self._stalled_at: int | None = None
+        self._methods = (HARMONY if chain.spec.kind == "harmony" else ETHEREUM).methods
+        self._stalled_at = self._moving_head() if knobs.stall else 0
         knobs.on_change = self._before_change
-        if knobs.stall:
-            self._stalled_at = self._moving_head()
 
     def __repr__(self) -> str:
         return f"<Responder {self.local.name} head {self.head}>"
@@ -75,21 +162,15 @@ class Responder:
     @property
     def head(self) -> int:
         """The newest block that this node has."""
-        if self.knobs.stall and self._stalled_at is not None:
-            return self._stalled_at
-        return self._moving_head()
+        return self._stalled_at if self.knobs.stall else self._moving_head()
 
     def _moving_head(self) -> int:
         knobs = self.knobs
         head = self.chain.heads.head(knobs.skew) - knobs.lag
-        if knobs.wander and self._wanders(head):
+        # The height decides, not the call: the head of the node must not jump to and fro within one block.
+        if knobs.wander and self.chain.generator.draw(b"wander", self.local.name.encode(), head) < knobs.wander:
             head -= 1
         return max(0, head)
-
-    def _wanders(self, head: int) -> bool:
-        # The height decides, not the call: the head of the node must not jump to and fro within one block.
-        draw = self.chain.generator.digest(b"wander", self.local.name.encode(), head, size=4)
-        return int.from_bytes(draw, "big") < self.knobs.wander * 2**32
 
     @property
     def branch(self) -> Branch:
@@ -114,12 +195,10 @@ class Responder:
             return failure(call.id or b"null", INVALID)
         self.note(call)
         try:
-            result = await self._run(call)
+            answer = success(call.id or b"null", await self._run(call))
         except RpcError as error:
             self.counts.errors += 1
             answer = failure(call.id or b"null", error.encode())
-        else:
-            answer = success(call.id or b"null", result)
         if call.id is None:
             self.counts.notifications += 1
             return None
@@ -130,32 +209,29 @@ class Responder:
         return json.loads(await self._run(RequestItem(method, text(params), None)))
 
     async def _run(self, call: RequestItem) -> bytes:
-        found = self._registry.methods.get(call.method)
+        found = self._methods.get(call.method)
         if found is None or call.method in self.knobs.missing:
-            raise RpcError(-32601, f"the method {call.method} does not exist/is not available")
+            raise RpcError(f"the method {call.method} does not exist/is not available", -32601)
         method, version = found
         work = self.knobs.method_work.get(call.method, self.knobs.work).draw(self.rng)
         if work:
             await self.clock.sleep(work)
-        try:
-            arguments = read_params(method, call.params)
-        except RpcError:
-            if call.method.endswith("_subscribe"):
-                raise no_notifications(version) from None
-            raise
-        if method.beacon and not beacon_only(self.chain.spec):
-            raise failed(NOT_BEACON)
-        if method.limiter:
-            await self._pass_limiter(method.limiter, version)
         said = call.method.encode() + call.params
-        asked = MethodCall(self.chain, self.branch, self.head, self.local, version, said)
+        # A subscribe is refused whatever its arguments are.
+        subscribe = call.method.endswith("_subscribe")
+        arguments = [] if subscribe else method.arguments(call.params, geth=version == "geth")
+        if method.beacon and self.chain.spec.shard:
+            raise RpcError("cannot call this rpc on non beaconchain node")
+        if wait := self._limited(method, version):
+            await self.clock.sleep(wait)
         try:
-            result = method.run(asked, *arguments)
+            result = method.run(MethodCall(self.chain, self.branch, self.head, self.local, version, said), *arguments)
+            if version == "geth":
+                result = spelled(self.knobs.client, call.method, result)
+            written = result if isinstance(result, bytes) else text(result)
         except _STUMBLES:
-            raise failed("method handler crashed") from None
-        if self.knobs.oldest:
-            result = self._kept(call, result)
-        return spelled(self.knobs.client, call.method, result) if version == "geth" else result
+            raise RpcError(CRASHED) from None
+        return self._kept(call, written) if self.knobs.oldest else written
 
     def _kept(self, call: RequestItem, result: bytes) -> bytes:
         """The result of a node that dropped its old blocks."""
@@ -166,8 +242,11 @@ class Responder:
             return result
         return b"[]" if plan.rule.split else b"null"
 
-    async def _pass_limiter(self, name: str, version: str) -> None:
-        knobs = self.knobs
-        wait = self._limiters.wait(name, version, self.clock.now(), small=knobs.limiters, rate=knobs.rate_limit)
-        if wait:
-            await self.clock.sleep(wait)
+    def _limited(self, method: Method, version: str) -> float:
+        """Seconds that a call waits for the method's limiter, one for each namespace. Raises RpcError when refused."""
+        small = SMALL_LIMITERS.get(method.limiter)
+        rate, burst = small or (self.knobs.rate_limit, self.knobs.rate_limit)
+        if not method.limiter or rate <= 0 or (small and not self.knobs.limiters):
+            return 0.0
+        limiter = self._limiters.setdefault((method.limiter, version, rate), GoTokenBucket(rate, burst))
+        return limiter.take(self.clock.now())

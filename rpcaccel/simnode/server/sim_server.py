@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any, cast
+from typing import Any
 from weakref import WeakSet
 
 import msgspec
 from aiohttp import web
 
-from rpcaccel.simnode.chain.clock import Clock, WallClock
 from rpcaccel.simnode.chain.knobs import Knobs
-from rpcaccel.simnode.chain.sim_chain import SimChain
-from rpcaccel.simnode.server.counts import Counts
-from rpcaccel.simnode.server.envelope import EMPTY_BATCH, PARSE_ERROR, DropConnection, Parsed, cut, parse, plain, send
-from rpcaccel.simnode.server.faults import Faulty
-from rpcaccel.simnode.server.opening import Opening
-from rpcaccel.simnode.server.responder import Responder
+from rpcaccel.simnode.chain.sim_chain import Clock, SimChain, WallClock
+from rpcaccel.simnode.server.envelope import EMPTY_BATCH, PARSE_ERROR, DropConnection, Parsed, joined, parse
+from rpcaccel.simnode.server.faults import cut, faulty_answer, plain, rpc_answer
+from rpcaccel.simnode.server.responder import Counts, Responder
+from rpcaccel.simnode.server.sim_connections import CutAtOnce, Opening, close_listener
 from rpcaccel.simnode.server.sim_sockets import SimSockets
 
 CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
@@ -33,32 +31,6 @@ MAX_BODY = 5 << 20
 """Bytes of a request that a node takes."""
 MAX_ADVANCE = 1_000_000
 """Blocks by which one request may move the chain on."""
-
-
-async def close_listener(server: asyncio.Server) -> None:
-    """Close a server's listening sockets once every connection it has accepted has its protocol.
-
-    asyncio accepts in one turn of the loop and makes the transport in the next. A server that is closed in between
-    leaves a connection that nobody owns: it is neither served nor closed, and its client waits.
-    """
-    loop = asyncio.get_running_loop()
-    for sock in server.sockets:
-        loop.remove_reader(sock.fileno())
-    try:
-        for _ in range(
-            3
-        ):  # in three turns the transport is made, gets its protocol, and the protocol gets its transport
-            await asyncio.sleep(0)
-    finally:
-        server.close()
-
-
-class _Aborts(asyncio.Protocol):
-    """A connection that is cut at once."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Abort the connection."""
-        cast("asyncio.WriteTransport", transport).abort()  # uvloop's transports are no subclass
 
 
 class SimNode:
@@ -84,7 +56,6 @@ class SimNode:
         self.sockets = SimSockets(self.brain, self._cut_all)
         self._tls = tls
         self._opening: WeakSet[Opening] = WeakSet()
-        self._faulty = Faulty(self.brain)
         self._web: web.Server | None = None
         self._listener: asyncio.Server | None = None
 
@@ -139,7 +110,7 @@ class SimNode:
 
     def _serving(self) -> asyncio.Protocol:
         """HTTP on a connection; the connection is cut where the node stopped since it was accepted."""
-        return _Aborts() if self._web is None else self._web()
+        return CutAtOnce() if self._web is None else self._web()
 
     async def stop(self) -> None:
         """Stop serving: running calls get a moment to finish, connections are closed in order."""
@@ -207,7 +178,7 @@ class SimNode:
         try:
             parsed = parse(body)
         except (msgspec.DecodeError, RecursionError):
-            return await send(request, PARSE_ERROR + b"\n", self.knobs)
+            return rpc_answer(request, PARSE_ERROR + b"\n", self.knobs)
         except DropConnection:
             return cut(request)
         fault = self.knobs.fault_for({call.method for call in parsed.calls}, self.brain.rng)
@@ -217,24 +188,18 @@ class SimNode:
         if fault:
             self.counts.faults[fault] += 1
             self.counts.settle()
-            return await self._faulty.answer(request, fault, parsed)
-        return await send(request, await self.answer(parsed), self.knobs)
+            return await faulty_answer(request, fault, parsed, self.brain)
+        return rpc_answer(request, await self.answer(parsed), self.knobs)
 
     async def answer(self, parsed: Parsed) -> bytes:
         """The body for a request: strictly one call after the other (docs/harmony.md section 1, fact 8)."""
-        if not parsed.batch:
-            reply = await self.brain.reply(parsed.calls[0])
-            return b"" if reply is None else reply + b"\n"
-        if not parsed.calls:
+        if parsed.batch and not parsed.calls:
             return EMPTY_BATCH + b"\n"
-        self.counts.batches += 1
-        self.counts.batch_items += len(parsed.calls)
-        replies = []
-        for call in parsed.calls:
-            reply = await self.brain.reply(call)
-            if reply is not None:
-                replies.append(reply)
-        return b"[" + b",".join(replies) + b"]\n" if replies else b""
+        if parsed.batch:
+            self.counts.batches += 1
+            self.counts.batch_items += len(parsed.calls)
+        replies = [reply for call in parsed.calls if (reply := await self.brain.reply(call)) is not None]
+        return joined(replies, batch=parsed.batch) + b"\n" if replies else b""
 
     # -- the knobs, over HTTP ---------------------------------------------------------------------------------------
 

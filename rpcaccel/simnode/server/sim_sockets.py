@@ -13,34 +13,26 @@ from typing import cast
 import msgspec
 from aiohttp import WSMsgType, web
 
-from rpcaccel.simnode.chain.knobs import Knobs
-from rpcaccel.simnode.methods.push_topics import (
-    PushTopic,
-    head_text,
-    logs_of,
-    pending_text,
-    read_token,
-    read_topic,
-)
-from rpcaccel.simnode.methods.registry import RpcError, failed, text
-from rpcaccel.simnode.server.block_watch import BlockWatch, ChainMove
+from rpcaccel.simnode.methods.registry import RpcError, text
 from rpcaccel.simnode.server.envelope import (
     EMPTY_BATCH,
     DropConnection,
     Parsed,
     RequestItem,
     failure,
+    joined,
     parse,
     parse_failure,
-    plain,
     success,
 )
+from rpcaccel.simnode.server.faults import plain
+from rpcaccel.simnode.server.pushes import BlockWatch, ChainMove, PushTopic, notices, read_token, read_topic
 from rpcaccel.simnode.server.responder import Responder
 
-MOST = {"harmony": 5 << 20, "ethereum": 32 << 20}
-"""Bytes of the largest message that a node takes."""
-FRAGMENT = 1024
-"""Bytes of a message from which Harmony sends it in fragments: its buffer for writing."""
+MAX_MESSAGE_BYTES = {"harmony": 5 << 20, "ethereum": 32 << 20}
+"""The size of the largest message that a node takes."""
+FRAGMENT_BYTES = 1024
+"""The size from which Harmony sends a message in fragments: its buffer for writing."""
 _TURNS = 8
 """Turns of the event loop by which an answer is late at the most where answers overtake one another."""
 
@@ -48,9 +40,9 @@ _TURNS = 8
 def framed(message: bytes, *, harmony: bool) -> bytes:
     """A text message on the wire, from a server. Harmony's library sends its buffer when that is full, a message of
     more than two buffers without copying it, and an empty final fragment behind that."""
-    if not harmony or len(message) <= FRAGMENT:
+    if not harmony or len(message) <= FRAGMENT_BYTES:
         return _frame(0x81, message)
-    cut = FRAGMENT if len(message) <= 2 * FRAGMENT else len(message)
+    cut = FRAGMENT_BYTES if len(message) <= 2 * FRAGMENT_BYTES else len(message)
     return _frame(0x01, message[:cut]) + _frame(0x80, message[cut:])
 
 
@@ -74,9 +66,6 @@ class SimSocket:
         self.topics: dict[str, PushTopic] = {}
         """The topics of the subscriptions by id."""
 
-    def __repr__(self) -> str:
-        return f"<SimSocket {len(self.topics)} subscriptions>"
-
     def send(self, message: bytes) -> None:
         """Send a text message, as long as the connection is open."""
         if not self._transport.is_closing():
@@ -90,30 +79,25 @@ class SimSocket:
         fault = self._brain.knobs.push_fault(self._brain.rng)
         if fault:
             self._brain.counts.faults[fault] += 1
-        if fault == "drop":
-            return
         if fault == "cut":
             self.end()
-            return
-        if fault == "disorder" and self._held is None:
+        elif fault == "disorder" and self._held is None:
             self._held = message
-            return
-        self._brain.counts.pushed += 1
-        self.send(message)
-        if fault == "duplicate":
-            self.send(message)
-        if self._held is not None:
+        elif fault != "drop":
             held, self._held = self._held, None
-            self._brain.counts.pushed += 1
-            self.send(held)
+            self._brain.counts.pushed += 1 + (held is not None)
+            for one in (message, message if fault == "duplicate" else None, held):
+                if one is not None:
+                    self.send(one)
+
+    def unsubscribe(self, token: str) -> None:
+        """End a subscription. Raises RpcError where there is none of that id."""
+        if self.topics.pop(token, None) is None:
+            raise RpcError("subscription not found")
 
     def end(self) -> None:
         """End the connection without a close frame, behind what was sent."""
         self._transport.close()
-
-    def abort(self) -> None:
-        """Cut the connection at once."""
-        self._transport.abort()
 
 
 class SimSockets:
@@ -126,9 +110,6 @@ class SimSockets:
         self._open: dict[SimSocket, web.WebSocketResponse] = {}
         self._watch: BlockWatch | None = None
         self._late: set[asyncio.Task[None]] = set()
-
-    def __repr__(self) -> str:
-        return f"<SimSockets {len(self._open)} open, {self.subscriptions} subscriptions>"
 
     @property
     def open(self) -> int:
@@ -146,7 +127,7 @@ class SimSockets:
             self._brain.counts.refused += 1
             self._brain.counts.settle()
             return refused
-        response = web.WebSocketResponse(compress=False, max_msg_size=MOST[self._kind])
+        response = web.WebSocketResponse(compress=False, max_msg_size=MAX_MESSAGE_BYTES[self._kind])
         await response.prepare(request)
         transport = request.transport
         if transport is None:
@@ -155,7 +136,8 @@ class SimSockets:
         self._brain.counts.sockets += 1
         self._brain.counts.settle()
         running: set[asyncio.Task[None]] = set()
-        self._enter(socket, response)
+        self._open[socket] = response
+        self._watch = self._watch or BlockWatch(self._brain, self._moved)
         try:
             async for message in response:
                 if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
@@ -184,12 +166,6 @@ class SimSockets:
         if self._kind == "ethereum" and request.path != "/":
             return plain(404, "not found")
         return None
-
-    def _enter(self, socket: SimSocket, response: web.WebSocketResponse) -> None:
-        self._open[socket] = response
-        if self._watch is None:
-            self._watch = BlockWatch(self._brain, self._moved)
-            self._watch.start()
 
     async def _leave(self, socket: SimSocket) -> None:
         self._open.pop(socket, None)
@@ -235,10 +211,8 @@ class SimSockets:
             counts.batches += 1
             counts.batch_items += len(parsed.calls)
         # No await between the answer and the subscriptions: no notification comes before its id.
-        if parsed.batch and not parsed.calls:
-            socket.send(EMPTY_BATCH)
-        elif replies:
-            socket.send(b"[" + b",".join(replies) + b"]" if parsed.batch else replies[0])
+        if answer := joined(replies, batch=parsed.batch) or (b"" if parsed.calls else EMPTY_BATCH):
+            socket.send(answer)
         socket.topics |= begun
         counts.settle()
 
@@ -249,31 +223,26 @@ class SimSockets:
             return await self._brain.reply(call)
         self._brain.note(call)
         try:
-            result = self._subscribe(space, call, begun) if name == "subscribe" else self._unsubscribe(socket, call)
+            if name == "subscribe":
+                topic = read_topic(self._kind, space, call.params)
+                token = f"0x{self._brain.rng.getrandbits(128):x}"
+                begun[token] = topic
+                self._brain.counts.subscriptions += 1
+                result = text(token)
+            else:
+                socket.unsubscribe(read_token(call.params))
+                result = b"true"
         except RpcError as error:
             self._brain.counts.errors += 1
             return None if call.id is None else failure(call.id, error.encode())
         muted = name == "subscribe" and self._brain.knobs.mute_subscribe
         return None if call.id is None or muted else success(call.id, result)
 
-    def _subscribe(self, space: str, call: RequestItem, begun: dict[str, PushTopic]) -> bytes:
-        topic = read_topic(self._kind, space, call.params)
-        token = f"0x{self._brain.rng.getrandbits(128):x}"
-        begun[token] = topic
-        self._brain.counts.subscriptions += 1
-        return text(token)
-
-    def _unsubscribe(self, socket: SimSocket, call: RequestItem) -> bytes:
-        if socket.topics.pop(read_token(call.params), None) is None:
-            raise failed("subscription not found")
-        return b"true"
-
     # -- pushes ----------------------------------------------------------------------------------------------------
 
     def _moved(self, move: ChainMove) -> None:
         """Push what happened, at once or with the delay of the knobs."""
-        knobs: Knobs = self._brain.knobs
-        delay = knobs.push_delay.draw(self._brain.rng)
+        delay = self._brain.knobs.push_delay.draw(self._brain.rng)
         if not delay:
             self._push(move)
             return
@@ -288,29 +257,10 @@ class SimSockets:
     def _push(self, move: ChainMove) -> None:
         if self._brain.knobs.silent:
             return
-        asked = self._brain.view(move.branch)
-        for number in move.heads:
-            self._push_all("newHeads", head_text(asked, number))
-        for number in move.removed:
-            for entry in logs_of(self._brain.view(move.abandoned), number):
-                self._push_log({**entry, "removed": True})
-        for number in move.logs:
-            for entry in logs_of(asked, number):
-                self._push_log(entry)
-        for tx in move.pending:
-            for full in (False, True):
-                self._push_all("newPendingTransactions", pending_text(asked, tx, full=full), full=full)
+        for kind, full, result in notices(move, self._brain.view):
+            written = text(result)
+            for socket in list(self._open):
+                for token, topic in list(socket.topics.items()):
+                    if (topic.kind, topic.full) == (kind, full) and (kind != "logs" or topic.takes(result)):
+                        socket.push(topic.space, token, written)
         self._brain.counts.settle()
-
-    def _push_all(self, kind: str, result: bytes, *, full: bool = False) -> None:
-        for socket in list(self._open):
-            for token, topic in list(socket.topics.items()):
-                if topic.kind == kind and topic.full == full:
-                    socket.push(topic.space, token, result)
-
-    def _push_log(self, entry: dict[str, object]) -> None:
-        result = text(entry)
-        for socket in list(self._open):
-            for token, topic in list(socket.topics.items()):
-                if topic.kind == "logs" and topic.takes(entry):
-                    socket.push(topic.space, token, result)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from rpcaccel.simnode.server.sim_server import close_listener
+from rpcaccel.simnode.server.sim_connections import close_listener
 from tests.support.services import LOOPBACK, START_SECONDS
 
 

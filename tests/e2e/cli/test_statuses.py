@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from rpcaccel.simnode.server.envelope import plain
 from rpcaccel.simnode.server.factories import harmony_chain
+from rpcaccel.simnode.server.faults import plain
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet, GatedNode, fleet_of
 from tests.support.running import Running, until

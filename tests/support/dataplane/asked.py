@@ -103,7 +103,7 @@ class Draw:
     @property
     def tx_hash(self) -> str:
         """A transaction that a client sent, or one of the block, or of the one after it."""
-        sent = list(self.chain.sent.values())
+        sent = list(self.chain.sent.by_hash.values())
         if sent and self.how % 2:
             return "0x" + sent[-1 - self.who % len(sent)].eth_hash.hex()
         number = self.number if self.make.count_in(self.number) else self.number + 1

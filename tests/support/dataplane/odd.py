@@ -66,8 +66,7 @@ def every_spelling(chain: SimChain, rule: Rule) -> list[str]:
     usual = {
         "string": f'"{to_hex(make.validators[0] if "Validator" in rule.method else make.accounts[0])}"',
         "address": f'"{to_hex(make.accounts[0])}"',
-        "uint": "0",
-        "index": '"0x0"',
+        "uint": "0" if chain.spec.kind == "harmony" else '"0x0"',
         "call_object": f'{{"to":"{to_hex(make.contract)}","data":"0x01"}}',
     }
     named = [_name(reader) for reader in REGISTRIES[chain.spec.kind].methods[rule.method][0].readers]
@@ -137,16 +136,14 @@ def _arguments(chain: SimChain, rule: Rule) -> list[Text]:
         "string": addresses,
         "address": addresses,
         "uint": st.sampled_from(COUNTS),
-        "index": st.sampled_from(COUNTS),
         "anything": st.sampled_from([*ODD_OBJECTS, *COUNTS]),
         "call_object": filters(chain) if rule.split == "logs" else calls(chain),
     }
     readers = REGISTRIES[chain.spec.kind].methods[rule.method][0].readers
     named = [_name(reader) for reader in readers]
-    slot = [position for position, name in enumerate(named) if name == "string"][1:]
     texts = [of_kind[name] if name in of_kind else blocks(chain) for name in named]
-    for position in slot:  # a second text is a storage slot
-        texts[position] = st.sampled_from(['"0x0"', '"0x1"', '"0x00"', '"x"'])
+    if "StorageAt" in rule.method:
+        texts[1] = st.sampled_from(['"0x0"', '"0x1"', '"0x00"', '"x"'])
     return texts
 
 

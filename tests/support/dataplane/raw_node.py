@@ -13,7 +13,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
-from rpcaccel.simnode.server.sim_server import close_listener
+from rpcaccel.simnode.server.sim_connections import close_listener
 
 OK = b'{"jsonrpc":"2.0","id":%d,"result":"0x1"}\n'
 LONG = 5.0

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.responder import Protocol, Responder
 from benchmarks.seed import trusted
 from rpcaccel.bench.load.client import ConnectionPool, LoadReply, Outcome, parse
-from rpcaccel.simnode.server.certificate import server_context
 from rpcaccel.simnode.server.factories import knobs
+from rpcaccel.simnode.server.sim_connections import server_context
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.services import free_port
 from tests.support.serving import Scripted, http, responding, serving

@@ -14,7 +14,7 @@ from eth_account import Account
 from rpcaccel import chains
 from rpcaccel.core.agreement.equality import comparable, difference
 from rpcaccel.simnode.chain.sim_chain import SimChain
-from rpcaccel.simnode.methods.client_spelling import VERSIONS
+from rpcaccel.simnode.methods.node_methods import VERSIONS
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, knobs
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.client_answers import NamedCall, ethereum_calls, results

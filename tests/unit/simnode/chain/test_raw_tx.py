@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
@@ -93,10 +92,3 @@ def test_an_empty_text_is_no_rlp() -> None:
 )
 def test_digests_are_those_of_keccak_and_not_of_sha3(data: bytes, digest: str) -> None:
     assert keccak256(data).hex() == digest
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_made_up_transaction_reads_as_a_signed_one(seed: int) -> None:
-    read = raw_tx.read(raw_tx.unfunded(Random(seed), b"\x22" * 20, 1666600000))
-    assert (read.chain_id, read.nonce, read.gas, read.value, read.to) == (1666600000, 0, 21000, 1, b"\x22" * 20)
-    assert len(read.sender) == 20

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 from eth_account import Account
 from hypothesis import given
@@ -7,9 +10,9 @@ from hypothesis import strategies as st
 
 from rpcaccel.simnode.chain import raw_tx
 from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.clock import ByHand
-from rpcaccel.simnode.chain.sim_chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import ByClock, ByHand, SimChain, WallClock
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
+from tests.support.manual_clock import ManualClock
 
 KEY = "0x" + "11" * 32
 
@@ -59,7 +62,7 @@ def test_a_sent_transaction_stands_in_the_next_block_and_moves_money() -> None:
     tx = chain.add(transfer(1_666_700_000))
     assert (tx.number, tx.hash == tx.eth_hash) == (51, False)
     assert tx in chain.branch.block(51).txs
-    assert chain.sent[tx.hash] is chain.sent[tx.eth_hash]
+    assert chain.sent.by_hash[tx.hash] is chain.sent.by_hash[tx.eth_hash]
     assert [t.index for t in chain.branch.block(51).txs] == list(range(len(chain.branch.block(51).txs)))
 
 
@@ -68,11 +71,11 @@ def test_a_reorg_mines_again_what_it_dropped() -> None:
     tx = chain.add(transfer(1337))
     chain.advance(2)
     chain.reorg(2)
-    again = chain.sent[tx.hash]
+    again = chain.sent.by_hash[tx.hash]
     assert again.number == 53
     assert again in chain.branch.block(53).txs
     assert all(t.hash != tx.hash for t in chain.branch.block(51).txs)
-    assert [t.number for t in chain.touched[tx.sender]] == [53]
+    assert [t.number for t in chain.sent.touching[tx.sender]] == [53]
 
 
 def test_only_newly_mined_transactions_may_still_be_in_a_pool() -> None:
@@ -80,8 +83,8 @@ def test_only_newly_mined_transactions_may_still_be_in_a_pool() -> None:
     chain.add(transfer(1_666_700_000))
     chain.advance(300)
     late = chain.add(transfer(1_666_700_000, nonce=1))
-    assert list(chain.recent.values()) == [late]
-    assert len(chain.sent) == 4
+    assert list(chain.sent.recent.values()) == [late]
+    assert len(chain.sent.by_hash) == 4
 
 
 def test_a_chain_that_moves_by_the_clock_is_not_moved_by_hand() -> None:
@@ -94,8 +97,73 @@ def test_a_chain_that_moves_by_the_clock_is_not_moved_by_hand() -> None:
 
 def test_the_caches_of_a_branch_are_bounded() -> None:
     branch = harmony_chain().branch
-    for number in range(5000):
-        branch.block(number)
-        branch.remember((number,), lambda: b"x")
-    assert len(branch.texts) == 2048
-    assert branch.block(0) == branch.block(0)
+    made: list[int] = []
+
+    def make(number: int) -> int:
+        made.append(number)
+        return number
+
+    for number in (*range(5000), 4999, 0):
+        assert branch.remember(("text", number), make, number) == number
+    assert (made.count(4999), made.count(0)) == (1, 2)
+
+
+def test_timers_fire_in_order_at_their_own_time() -> None:
+    clock, seen = ManualClock(10.0), []
+    clock.call_at(12.0, lambda: seen.append(("late", clock.now())))
+    clock.call_at(11.0, lambda: seen.append(("early", clock.now())))
+    clock.advance(5.0)
+    assert seen == [("early", 11.0), ("late", 12.0)]
+    assert clock.now() == 15.0
+    assert repr(clock) == "<ManualClock 15 s, 0 timers>"
+
+
+async def test_a_sleeper_wakes_when_the_clock_is_moved_past_it() -> None:
+    clock = ManualClock()
+    sleeper = asyncio.ensure_future(clock.sleep(2.0))
+    await asyncio.sleep(0)
+    clock.advance(1.9)
+    await asyncio.sleep(0)
+    assert not sleeper.done()
+    clock.advance(0.1)
+    await sleeper
+    await clock.sleep(0)
+
+
+async def test_a_sleeper_that_gave_up_is_no_trouble() -> None:
+    clock = ManualClock()
+    sleeper = asyncio.ensure_future(clock.sleep(2.0))
+    await asyncio.sleep(0)
+    sleeper.cancel()
+    await asyncio.gather(sleeper, return_exceptions=True)
+    clock.advance(3.0)
+
+
+def test_a_clock_does_not_go_back() -> None:
+    with pytest.raises(ValueError, match="go back"):
+        ManualClock().advance(-1)
+
+
+def test_a_head_by_hand_ignores_skew() -> None:
+    assert ByHand(7).head(5.0) == 7
+    assert ByHand(7).due(5.0) is None
+
+
+def test_a_head_by_clock_grows_by_one_each_block_time_and_later_for_the_skewed() -> None:
+    clock = ManualClock(100.0)
+    heads = ByClock(genesis=0.0, block_time=2.0, seconds=clock.now)
+    assert (heads.head(), heads.head(0.3)) == (50, 49)
+    assert [heads.due(), heads.due(0.3)] == pytest.approx([2.0, 0.3])
+    clock.advance(1.9)
+    assert heads.head() == 50
+    clock.advance(0.1)
+    assert heads.head() == 51
+    assert ByClock(genesis=1e6, block_time=2.0, seconds=clock.now).head() == 0
+
+
+async def test_by_default_the_head_follows_the_date() -> None:
+    heads = ByClock(genesis=time.time() - 100.5, block_time=1.0)
+    assert heads.head() in (100, 101)
+    before = WallClock().now()
+    await WallClock().sleep(0.001)
+    assert WallClock().now() > before

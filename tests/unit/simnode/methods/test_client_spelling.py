@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from rpcaccel.simnode.methods.client_spelling import VERSIONS
+from rpcaccel.simnode.methods.node_methods import VERSIONS
 from rpcaccel.simnode.server.factories import ethereum_chain, knobs
 from rpcaccel.simnode.server.sim_server import SimNode
 

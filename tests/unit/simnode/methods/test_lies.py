@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.simnode.methods.node_identity import RECEIPTS_KEPT
-from rpcaccel.simnode.methods.registry import RpcError
+from rpcaccel.simnode.methods.registry import RECEIPTS_KEPT, RpcError
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, knobs
 from rpcaccel.simnode.server.sim_server import SimNode
 

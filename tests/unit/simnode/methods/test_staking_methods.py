@@ -8,7 +8,7 @@ from rpcaccel.simnode.chain.addresses import to_one
 from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.methods.staking_methods import DELEGATED
-from rpcaccel.simnode.server.factories import knobs
+from rpcaccel.simnode.server.factories import harmony_chain, knobs
 from rpcaccel.simnode.server.sim_server import SimNode
 
 
@@ -95,3 +95,36 @@ async def test_committees_are_known_up_to_the_next_epoch_at_its_eve(chain: SimCh
     late = SimNode(chain, knobs=knobs(lag=9))
     with pytest.raises(RpcError, match="failed to read shard state"):
         await late.ask("hmyv2_getValidatorKeys", 12)
+
+
+async def test_figures_of_the_network_turn_with_the_head(chain: SimChain, node: SimNode) -> None:
+    methods = ("hmyv2_getTotalSupply", "hmyv2_getCurrentUtilityMetrics", "hmyv2_getStakingNetworkInfo")
+    before = [await node.ask(method) for method in methods]
+    chain.advance()
+    after = [await node.ask(method) for method in methods]
+    assert all(one != other for one, other in zip(before, after, strict=True))
+    assert before[1]["AccumulatorSnapshot"] == 28 * 10**18 * 178
+    assert isinstance(before[1]["Adjustment"], str)
+    assert before[2]["epoch-last-block"] == 180
+
+
+async def test_total_staking_is_kept_for_twenty_blocks(chain: SimChain, node: SimNode) -> None:
+    seen = []
+    for _ in range(60):
+        chain.advance()
+        seen.append((node.head // 20, await node.ask("hmyv2_getTotalStaking")))
+    assert len(set(seen)) == len({window for window, _ in seen})
+
+
+async def test_committees_and_medians_have_their_shape(node: SimNode) -> None:
+    committees = await node.ask("hmyv2_getSuperCommittees")
+    assert (committees["current"]["epoch"], committees["previous"]["epoch"]) == (11, 10)
+    members = committees["current"]["quorum-deciders"]["shard-0"]["committee-members"]
+    assert len(members) == 9
+    snapshot = await node.ask("hmyv2_getMedianRawStakeSnapshot")
+    assert len(snapshot["epos-slot-candidates"]) == 4
+
+
+async def test_other_shards_know_no_supply() -> None:
+    with pytest.raises(RpcError, match="given chain is not beaconchain"):
+        await SimNode(harmony_chain(shard=1)).ask("hmyv2_getTotalSupply")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from rpcaccel.simnode.chain.knobs import FAULTS
+from rpcaccel.simnode.server.factories import knobs
+from rpcaccel.simnode.server.faults import cut, plain, rpc_answer
 from rpcaccel.simnode.server.sim_server import SimNode
 
 Post = Callable[..., Awaitable[tuple[int, bytes]]]
@@ -77,3 +81,16 @@ async def test_a_refusal_names_when_to_come_back(served: SimNode, session: aioht
     served.knobs.turn({"retry_after": 3, "next_faults": ["too_many"]})
     async with session.post(served.url, json=HEAD) as response:
         assert response.headers["Retry-After"] == "3"
+
+
+def test_compression_is_for_those_who_ask_unless_it_is_switched_off() -> None:
+    request = make_mocked_request("POST", "/", headers={"Accept-Encoding": "br, gzip"})
+    packed = rpc_answer(request, b"x" * 38, knobs())
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(cast("bytes", packed.body)) == b"x" * 38
+    assert "Content-Encoding" not in rpc_answer(request, b"x", knobs(gzip=False)).headers
+
+
+def test_a_plain_answer_is_no_json() -> None:
+    assert plain(415, "no").content_type == "text/plain"
+    assert cut(make_mocked_request("POST", "/")).status == 200

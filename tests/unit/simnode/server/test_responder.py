@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
 from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.clock import ByClock
-from rpcaccel.simnode.chain.sim_chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import ByClock, SimChain
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import harmony_chain, knobs
-from rpcaccel.simnode.server.responder import Responder
+from rpcaccel.simnode.server.responder import LIMITER_REFUSAL, Counts, Responder
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.manual_clock import ManualClock
 
@@ -111,18 +110,44 @@ async def test_a_missing_method_is_missing_on_that_node_alone(chain: SimChain) -
     assert len(await rich.ask("hmyv2_getBlocks", 1, 2, {})) == 2
 
 
-async def test_a_limited_method_waits_on_the_clock_and_is_refused_past_five_seconds(chain: SimChain) -> None:
+async def served_at_once(brain: Responder, clock: ManualClock, method: str, params: str, count: int) -> list[int]:
+    """How many of parallel calls are answered without a wait, within five seconds, and never."""
+    tasks = [asyncio.ensure_future(brain.reply(RequestItem(method, params.encode(), b"1"))) for _ in range(count)]
+    await asyncio.sleep(0)
+    waiting = clock.waiting
+    clock.advance(5.0)
+    refused = sum(LIMITER_REFUSAL.encode() in (reply or b"") for reply in await asyncio.gather(*tasks))
+    return [count - waiting - refused, waiting, refused]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "count", "passed"),
+    [
+        ("hmyv2_getCurrentUtilityMetrics", "[]", 60, 30),
+        ("hmyv2_getAllValidatorInformation", "[0]", 20, 6),
+        ("hmyv2_getDelegationsByValidator", '["0x' + "11" * 20 + '"]', 80, 35),
+    ],
+)
+async def test_as_many_parallel_calls_pass_as_a_real_node_let_pass(
+    method: str, params: str, count: int, passed: int, chain: SimChain
+) -> None:
     clock = ManualClock()
     brain = Responder(chain, "limited", knobs(), clock)
-    call = RequestItem("hmyv2_getAllValidatorInformation", b"[0]", b"1")
-    assert b'"result"' in (await brain.reply(call) or b"")
-    replies = [brain.reply(call) for _ in range(20)]
-    tasks = [asyncio.ensure_future(reply) for reply in replies]
-    await asyncio.sleep(0)
-    clock.advance(5.0)
-    texts = await asyncio.gather(*tasks)
-    refused = [text for text in texts if text and b"rate: Wait(n=1) would exceed context deadline" in text]
-    assert (len(texts) - len(refused), len(refused)) == (5, 15)
+    at_once, waited, refused = await served_at_once(brain, clock, method, params, count)
+    assert (at_once + waited, refused) == (passed, count - passed)
+    other = await served_at_once(brain, clock, method.replace("hmyv2", "hmy"), params, 1)
+    assert other == [1, 0, 0]  # each namespace has limiters of its own
+    clock.advance(100.0)
+    assert await served_at_once(brain, clock, method, params, 1) == [1, 0, 0]
+
+
+async def test_limiters_can_be_switched_off_and_the_configurable_one_on(chain: SimChain) -> None:
+    clock = ManualClock()
+    brain = Responder(chain, "limited", knobs(limiters=False), clock)
+    assert await served_at_once(brain, clock, "hmyv2_getAllValidatorInformation", "[0]", 50) == [50, 0, 0]
+    assert await served_at_once(brain, clock, "hmyv2_latestHeader", "[]", 50) == [50, 0, 0]
+    brain.knobs.rate_limit = 10.0
+    assert (await served_at_once(brain, clock, "hmyv2_latestHeader", "[]", 20))[1] > 0
 
 
 async def test_work_is_waited_for_on_the_nodes_clock(chain: SimChain) -> None:
@@ -168,3 +193,27 @@ async def test_what_a_method_did_not_expect_makes_its_handler_stumble_and_not_th
     node = SimNode(harmony_chain(50))
     with pytest.raises(RpcError, match="method handler crashed"):
         await node.ask("hmyv2_getProof", "one155jp2y76nazx8uw5sa94fr0m4s5aj8e5xm6fu3", 5, "latest")
+
+
+async def test_one_can_wait_for_a_count() -> None:
+    counts = Counts()
+    waiting = asyncio.ensure_future(counts.until(lambda seen: seen.asked("a") == 2))
+    gone = asyncio.ensure_future(counts.until(lambda seen: seen.asked("a") == 2))
+    for _ in range(2):
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        counts.methods["a"] += 1
+        gone.cancel()
+        counts.settle()
+    await waiting
+    await counts.until(lambda seen: seen.calls == 2)
+
+
+def test_counts_start_anew_after_a_reset() -> None:
+    counts = Counts()
+    counts.methods["a"] += 2
+    counts.faults["reset"] += 1
+    assert (counts.asked("a"), counts.asked("b"), counts.calls) == (2, 0, 2)
+    assert counts.view()["faults"] == {"reset": 1}
+    counts.reset()
+    assert counts.view() == Counts().view()

@@ -13,8 +13,7 @@ import pytest
 from eth_account import Account
 
 from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.clock import ByClock
-from rpcaccel.simnode.chain.sim_chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import ByClock, SimChain
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, knobs
 from rpcaccel.simnode.server.sim_server import SimNode
 from rpcaccel.simnode.server.sim_sockets import framed

@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 import uvloop
 
-from rpcaccel.simnode.server.certificate import made, server_context
 from rpcaccel.simnode.server.factories import knobs
+from rpcaccel.simnode.server.sim_connections import server_context
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.manual_clock import ManualClock
 
@@ -55,7 +55,9 @@ def test_a_certificate_is_made_once_for_all_who_name_its_file_and_is_kept_from_o
     server_context(pem)
     written = pem.read_text()
     server_context(pem)
-    assert pem.read_text() == written != made().decode()
+    server_context(other := pem.with_name("other.pem"))
+    assert pem.read_text() == written != other.read_text()
+    other.unlink()
     assert pem.stat().st_mode & 0o077 == 0
     assert [file.name for file in pem.parent.iterdir()] == ["node.pem"]
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from rpcaccel.simnode.methods.push_topics import read_token, read_topic
 from rpcaccel.simnode.methods.registry import RpcError
+from rpcaccel.simnode.server.pushes import read_token, read_topic
 
 BOTH = ("harmony", "ethereum")
 TOPIC = "0x" + "33" * 32
