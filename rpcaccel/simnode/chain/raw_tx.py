@@ -6,7 +6,6 @@ shardID and toShardID after the gas limit; transactions of both forms are accept
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any, TypeAlias
 
 from Crypto.Hash import keccak
@@ -210,13 +209,3 @@ def _multiply(point: Point, times: int) -> Point:
         point = _sum(point, point)
         times >>= 1
     return total
-
-
-def unfunded(rng: Random, to: bytes, chain_id: int) -> bytes:
-    """A well-formed transfer with a made-up signature (EIP-155).
-
-    Any x of a point on the curve recovers to some address. Nobody has used it, so a real node refuses the transfer.
-    """
-    numbers = (0, 100_000_000_000, 21_000, 1, 35 + 2 * chain_id + rng.randrange(2), _G[0], rng.randrange(1, _N // 2))
-    nonce, gas_price, gas, value, *signature = (number_bytes(number) for number in numbers)
-    return encode([nonce, gas_price, gas, to, value, b"", *signature])

@@ -184,7 +184,7 @@ def transaction(branch: Branch, tx: Tx, block: Block | None, version: str) -> Vi
     return _view("transaction", version, facts)
 
 
-def staking_transaction(branch: Branch, tx: Tx, block: Block, version: str) -> View:
+def staking_transaction(branch: Branch, tx: Tx, block: Block | None, version: str) -> View:
     """A staking transaction as v1 and v2 show it."""
     message = {"amount": tx.amount, "delegatorAddress": tx.sender, "validatorAddress": tx.validator}
     own = {"type": tx.staking, "msg": {name: _written(name, value, version) for name, value in message.items()}}

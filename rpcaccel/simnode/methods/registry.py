@@ -97,22 +97,17 @@ class Local:
         return hex(self.rng.getrandbits(127) | 1 << 126)
 
 
-class MethodCall:
+class MethodCall(Struct):
     """Everything a method needs to know about one call."""
 
-    __slots__ = ("branch", "chain", "head", "local", "said", "version")
-
-    def __init__(
-        self, chain: SimChain, branch: Branch, head: int, local: Local, version: str, said: bytes = b""
-    ) -> None:
-        self.chain = chain
-        self.branch = branch
-        self.head = head
-        self.local = local
-        self.version = version
-        """The dialect of the namespace: v1 (hmy), v2 (hmyv2), eth (Harmony's eth) or geth."""
-        self.said = said
-        """Method and params, which decide whether the node lies; empty for what the node does by itself."""
+    chain: SimChain
+    branch: Branch
+    head: int
+    local: Local
+    version: str
+    """The dialect of the namespace: v1 (hmy), v2 (hmyv2), eth (Harmony's eth) or geth."""
+    said: bytes = b""
+    """Method and params, which decide whether the node lies; empty for what the node does by itself."""
 
     @property
     def spec(self) -> ChainSpec:

@@ -5,6 +5,7 @@ A signed transaction that is sent is checked, taken or refused as a node does (d
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from rpcaccel.simnode.chain import accounts
@@ -86,11 +87,6 @@ def _refusal(call: MethodCall, raw: RawTransaction) -> str:
     return reason.format(next=following, nonce=raw.nonce)
 
 
-def _sorted(value: View) -> View:
-    """A StructuredResponse: members in alphabetical order."""
-    return dict(sorted(value.items()))
-
-
 def _block(call: MethodCall, reference: Reference | bytes) -> Block | None:
     """The block of a height or a hash. Without one the handler of a Harmony node crashes, and geth answers null."""
     if reference is None:
@@ -106,26 +102,26 @@ def _block(call: MethodCall, reference: Reference | bytes) -> Block | None:
     return block
 
 
-def _transaction(call: MethodCall, tx: Tx, block: Block | None) -> View:
-    return _sorted(views.transaction(call.branch, tx, block, call.version))
+def _shown(call: MethodCall, tx: Tx, block: Block | None) -> View:
+    """A transaction of either kind as a StructuredResponse: with its members in alphabetical order."""
+    show = views.staking_transaction if tx.staking else views.transaction
+    return dict(sorted(show(call.branch, tx, block, call.version).items()))
 
 
 @both("getTransactionByHash", args.block_hash)
 def get_transaction_by_hash(call: MethodCall, sealed: bytes) -> View | None:
     found = call.mined(sealed)
     if found is not None and not found[0].staking:
-        return _transaction(call, *found)
+        return _shown(call, *found)
     waiting = next((tx for tx in call.pending() if sealed in (tx.hash, tx.eth_hash)), None)
-    return None if waiting is None else _transaction(call, waiting, None)
+    return None if waiting is None else _shown(call, waiting, None)
 
 
 @chain("getStakingTransactionByHash", args.block_hash)
 def get_staking_transaction_by_hash(call: MethodCall, sealed: bytes) -> View | None:
     not_v2_or_v1(call)
     found = call.mined(sealed)
-    if found is None or not found[0].staking:
-        return None
-    return views.staking_transaction(call.branch, *found, call.version)
+    return None if found is None or not found[0].staking else _shown(call, *found)
 
 
 @both("getTransactionReceipt", args.block_hash)
@@ -141,7 +137,7 @@ def _receipt(call: MethodCall, tx: Tx, block: Block) -> View:
     """A receipt as this node has it, with its members in order."""
     view = views.receipt(call.branch, tx, block, call.version)
     view["logs"] = [as_stored(call, tx, entry) for entry in view["logs"]]
-    return _sorted(view)
+    return dict(sorted(view.items()))
 
 
 @chain("getBlockReceipts", args.block_hash)
@@ -158,34 +154,28 @@ def get_block_receipts(call: MethodCall, reference: Reference | bytes) -> list[V
     return receipts
 
 
-def count(call: MethodCall, reference: Reference | bytes) -> int | str | None:
+def _held(block: Block, *, staking: bool) -> tuple[Tx, ...]:
+    return block.staking if staking else block.txs
+
+
+def count(call: MethodCall, reference: Reference | bytes, *, staking: bool = False) -> int | str | None:
     block = _block(call, reference)
-    return None if block is None else call.number(len(block.txs))
+    return None if block is None else call.number(len(_held(block, staking=staking)))
 
 
-def staking_count(call: MethodCall, reference: Reference | bytes) -> int | str:
+def transaction_at(call: MethodCall, reference: Reference | bytes, index: int, *, staking: bool = False) -> View | None:
+    if staking:
+        not_v2_or_v1(call)
     block = _block(call, reference)
-    return call.number(len(block.staking) if block else 0)
-
-
-def transaction_at(call: MethodCall, reference: Reference | bytes, index: int) -> View | None:
-    block = _block(call, reference)
-    return None if block is None or index >= len(block.txs) else _transaction(call, block.txs[index], block)
-
-
-def staking_transaction_at(call: MethodCall, reference: Reference | bytes, index: int) -> View | None:
-    not_v2_or_v1(call)
-    block = _block(call, reference)
-    if block is None or index >= len(block.staking):
-        return None
-    return views.staking_transaction(call.branch, block.staking[index], block, call.version)
+    held = _held(block, staking=staking) if block else ()
+    return None if block is None or index >= len(held) else _shown(call, held[index], block)
 
 
 for _named, _reader in (("Number", args.number), ("Hash", args.block_hash)):
     both(f"getBlockTransactionCountBy{_named}", _reader)(count)
     both(f"getTransactionByBlock{_named}AndIndex", _reader, args.uint)(transaction_at)
-    chain(f"getBlockStakingTransactionCountBy{_named}", _reader)(staking_count)
-    chain(f"getStakingTransactionByBlock{_named}AndIndex", _reader, args.uint)(staking_transaction_at)
+    chain(f"getBlockStakingTransactionCountBy{_named}", _reader)(partial(count, staking=True))
+    chain(f"getStakingTransactionByBlock{_named}AndIndex", _reader, args.uint)(partial(transaction_at, staking=True))
 
 
 # -- the explorer's index -----------------------------------------------------------------------------------------
@@ -199,7 +189,7 @@ def _history(call: MethodCall, who: str, *, staking: bool) -> list[tuple[Tx, Blo
         raise RpcError("explorer service not started")
     address = account(who)
     blocks = [call.block_at(height) for height in range(max(0, call.head - HISTORY), call.head + 1)]
-    found = [(tx, block) for block in blocks for tx in (block.staking if staking else block.txs)]
+    found = [(tx, block) for block in blocks for tx in _held(block, staking=staking)]
     return [(tx, block) for tx, block in found if address in (tx.sender, tx.to, tx.validator)]
 
 
@@ -210,12 +200,7 @@ def _page(call: MethodCall, value: View, *, staking: bool) -> list[Any]:
         found.reverse()
     size = int(value.get("pageSize") or 1000)
     start = int(value.get("pageIndex") or 0) * size
-    page = found[start : start + size]
-    if not value.get("fullTx"):
-        return [hex0(tx.hash) for tx, _ in page]
-    if staking:
-        return [views.staking_transaction(call.branch, tx, block, call.version) for tx, block in page]
-    return [_transaction(call, tx, block) for tx, block in page]
+    return [_shown(call, *one) if value.get("fullTx") else hex0(one[0].hash) for one in found[start : start + size]]
 
 
 @chain("getTransactionsHistory", args.call_object)

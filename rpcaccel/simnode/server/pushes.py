@@ -111,11 +111,9 @@ def _criteria(value: Any, *, geth: bool) -> View:
         _check_choices(place, 32, "topic")
     first, last = (_height(value.get(name)) for name in ("fromBlock", "toBlock"))
     if first is not None and last is not None and first > last:
-        raise (
-            _invalid("invalid block range params")
-            if geth
-            else RpcError("invalid from and to block combination: from > to")
-        )
+        if geth:
+            raise _invalid("invalid block range params")
+        raise RpcError("invalid from and to block combination: from > to")
     return value
 
 

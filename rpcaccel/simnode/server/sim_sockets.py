@@ -14,17 +14,8 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from rpcaccel.simnode.methods.registry import RpcError, text
-from rpcaccel.simnode.server.envelope import (
-    EMPTY_BATCH,
-    DropConnection,
-    Parsed,
-    RequestItem,
-    failure,
-    joined,
-    parse,
-    parse_failure,
-    success,
-)
+from rpcaccel.simnode.server import envelope
+from rpcaccel.simnode.server.envelope import DropConnection, Parsed, RequestItem
 from rpcaccel.simnode.server.faults import plain
 from rpcaccel.simnode.server.pushes import BlockWatch, ChainMove, PushTopic, notices, read_token, read_topic
 from rpcaccel.simnode.server.responder import Responder
@@ -188,11 +179,11 @@ class SimSockets:
     def _parsed(self, socket: SimSocket, body: bytes) -> Parsed | None:
         """The calls of a message; None when the message ends the connection."""
         try:
-            return parse(body, null_kills=self._kind == "harmony")
+            return envelope.parse(body, null_kills=self._kind == "harmony")
         except DropConnection:
             self._crash()
         except (msgspec.DecodeError, RecursionError):
-            if (words := parse_failure(body)) is not None:
+            if (words := envelope.parse_failure(body)) is not None:
                 socket.send(words)
         return None
 
@@ -211,7 +202,7 @@ class SimSockets:
             counts.batches += 1
             counts.batch_items += len(parsed.calls)
         # No await between the answer and the subscriptions: no notification comes before its id.
-        if answer := joined(replies, batch=parsed.batch) or (b"" if parsed.calls else EMPTY_BATCH):
+        if answer := envelope.joined(replies, batch=parsed.batch) or (b"" if parsed.calls else envelope.EMPTY_BATCH):
             socket.send(answer)
         socket.topics |= begun
         counts.settle()
@@ -234,9 +225,9 @@ class SimSockets:
                 result = b"true"
         except RpcError as error:
             self._brain.counts.errors += 1
-            return None if call.id is None else failure(call.id, error.encode())
+            return None if call.id is None else envelope.failure(call.id, error.encode())
         muted = name == "subscribe" and self._brain.knobs.mute_subscribe
-        return None if call.id is None or muted else success(call.id, result)
+        return None if call.id is None or muted else envelope.success(call.id, result)
 
     # -- pushes ----------------------------------------------------------------------------------------------------
 
