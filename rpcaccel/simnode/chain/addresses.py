@@ -34,7 +34,6 @@ def to_one(address: bytes) -> str:
 
 
 def to_hex(address: bytes) -> str:
-    """The lower-case 0x text of a 20-byte address."""
     return "0x" + address.hex()
 
 

@@ -65,11 +65,9 @@ class ChainSpec(Struct, frozen=True, kw_only=True):
         return self.epoch_length // 4
 
     def epoch_of(self, number: int) -> int:
-        """The epoch that block `number` belongs to."""
         return max(0, -((self.first_epoch_end - number) // self.epoch_length))
 
     def epoch_last_block(self, epoch: int) -> int:
-        """The last block of an epoch."""
         return self.first_epoch_end + epoch * self.epoch_length
 
     def timestamp(self, number: int) -> int:
@@ -157,7 +155,6 @@ class Generator:
 
     @cached_property
     def validators(self) -> tuple[bytes, ...]:
-        """The external validators' addresses."""
         return tuple(self.digest(b"validator", i, size=20) for i in range(self.spec.validators))
 
     @cached_property

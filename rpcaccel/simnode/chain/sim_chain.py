@@ -107,8 +107,6 @@ class SentTransactions:
 
 
 class Block(Struct, frozen=True):
-    """The facts of a block that are the same at every node."""
-
     number: int
     fork: int
     hash: bytes
@@ -147,7 +145,6 @@ class Branch:
         return fork
 
     def hash_of(self, number: int) -> bytes:
-        """The hash of the block at this height."""
         return self.generator.seal(b"b", number, self.fork_of(number))
 
     def block(self, number: int) -> Block:

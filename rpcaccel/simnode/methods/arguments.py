@@ -32,8 +32,6 @@ class UnreadableArgument(ValueError):
 
 
 class BlockHash(Struct, frozen=True):
-    """A reference by hash."""
-
     hash: bytes
 
 
@@ -70,7 +68,6 @@ def anything(raw: Raw, geth: bool = False) -> Any:  # noqa: ARG001
 
 
 def string(raw: Raw, geth: bool = False) -> str:  # noqa: ARG001
-    """A string."""
     value = json.loads(bytes(raw))
     if not isinstance(value, str):
         raise _unmarshal(go_kind(value), "string")

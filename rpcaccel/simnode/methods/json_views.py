@@ -64,7 +64,6 @@ class Shown(Struct, frozen=True):
 
 
 def hex0(data: bytes) -> str:
-    """Bytes as 0x text."""
     return "0x" + data.hex()
 
 
@@ -82,7 +81,6 @@ def _view(what: str, version: str, facts: View) -> View:
 
 
 def tx_hash(version: str, tx: Tx) -> str:
-    """The hash by which a dialect names a transaction."""
     return hex0(tx.hash if version in ("v1", "v2") else tx.eth_hash)
 
 
@@ -94,7 +92,6 @@ def block_text(branch: Branch, block: Block, version: str, shown: Shown) -> byte
 
 
 def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> View:
-    """One block."""
     make, number, geth = branch.generator, block.number, version == "geth"
     staking = block.staking if shown.staking else ()
     facts: View = {

@@ -47,7 +47,6 @@ class RpcError(Exception):
         self.data = data
 
     def encode(self) -> bytes:
-        """The error object as JSON text."""
         return text({"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data}))
 
 
@@ -111,7 +110,6 @@ class MethodCall(Struct):
 
     @property
     def spec(self) -> ChainSpec:
-        """The parameters of the chain."""
         return self.branch.spec
 
     @property
@@ -121,7 +119,6 @@ class MethodCall(Struct):
 
     @property
     def knobs(self) -> Knobs:
-        """The settings of the node."""
         return self.local.knobs
 
     @property
@@ -139,7 +136,6 @@ class MethodCall(Struct):
         return value if self.version == "v2" else hex(value)
 
     def block_at(self, number: int) -> Block:
-        """The block at a height that this node has."""
         return self.branch.block(number)
 
     def mined(self, sealed: bytes) -> tuple[Tx, Block] | None:

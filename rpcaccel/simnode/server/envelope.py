@@ -31,8 +31,6 @@ class DropConnection(Exception):
 
 
 class Parsed(Struct, frozen=True):
-    """The calls of a request body."""
-
     calls: list[RequestItem]
     batch: bool
 
@@ -98,12 +96,10 @@ def first_value(body: bytes) -> bytes:
 
 
 def success(call_id: bytes, result: bytes) -> bytes:
-    """A reply with a result."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call_id, result)
 
 
 def failure(call_id: bytes, error: bytes) -> bytes:
-    """A reply with an error object."""
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, error)
 
 

@@ -34,8 +34,6 @@ MAX_PENDING_SEEN = 4096
 
 
 class PushTopic(Struct, frozen=True):
-    """What one subscription is about."""
-
     space: str
     """The namespace of the subscribe, which notifications name."""
     kind: str
@@ -137,8 +135,6 @@ def _wrong(written: Any, size: int, name: str) -> str | None:
 
 
 class ChainMove(Struct, frozen=True):
-    """What a node saw happen."""
-
     branch: Branch
     heads: tuple[int, ...] = ()
     """The heights of the blocks to announce, on `branch`."""
@@ -201,7 +197,6 @@ class BlockWatch:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """End the watch."""
         self._brain.chain.watchers.discard(self._wake.set)
         self._task.cancel()
         with suppress(asyncio.CancelledError):

@@ -61,30 +61,18 @@ class Counts:
         self.requests = 0
         """HTTP requests with a JSON-RPC body, and messages of WebSockets."""
         self.batches = self.batch_items = self.notifications = 0
-        self.connections = 0
-        """TCP connections accepted."""
-        self.sockets = 0
-        """WebSockets opened."""
-        self.refused = 0
-        """Upgrades that opened none."""
-        self.subscriptions = 0
-        """Subscriptions made."""
-        self.pushed = 0
-        """Notifications sent."""
-        self.errors = 0
-        """Error replies."""
+        self.connections = self.sockets = self.refused = self.subscriptions = self.pushed = self.errors = 0
+        """TCP connections accepted, WebSockets opened, upgrades that opened none, subscriptions made, notifications
+        sent, and error replies."""
         self.faults: Counter[str] = Counter()
-        """Faults met, by kind."""
         self.log: deque[tuple[str, bytes]] = deque(maxlen=1000)
         """The newest calls: method and raw params."""
 
     @property
     def calls(self) -> int:
-        """All calls."""
         return self.methods.total()
 
     def asked(self, method: str) -> int:
-        """Calls of one method."""
         return self.methods[method]
 
     async def until(self, reached: Callable[[Counts], bool]) -> None:

@@ -133,5 +133,4 @@ class CutAtOnce(asyncio.Protocol):
     """A connection that is cut at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Abort the connection."""
         cast("asyncio.WriteTransport", transport).abort()  # uvloop's transports are no subclass

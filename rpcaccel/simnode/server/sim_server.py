@@ -70,12 +70,10 @@ class SimNode:
 
     @property
     def head(self) -> int:
-        """The newest block that the node has."""
         return self.brain.head
 
     @property
     def counts(self) -> Counts:
-        """The counts of what the node was asked."""
         return self.brain.counts
 
     async def ask(self, method: str, *params: Any) -> Any:

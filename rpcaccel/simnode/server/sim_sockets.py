@@ -47,15 +47,12 @@ def _frame(first: int, payload: bytes) -> bytes:
 
 
 class SimSocket:
-    """One WebSocket of a client."""
-
     def __init__(self, brain: Responder, transport: asyncio.WriteTransport) -> None:
         self._brain = brain
         self._transport = transport
         self._harmony = brain.chain.spec.kind == "harmony"
         self._held: bytes | None = None
         self.topics: dict[str, PushTopic] = {}
-        """The topics of the subscriptions by id."""
 
     def send(self, message: bytes) -> None:
         """Send a text message, as long as the connection is open."""
@@ -104,12 +101,10 @@ class SimSockets:
 
     @property
     def open(self) -> int:
-        """WebSockets open now."""
         return len(self._open)
 
     @property
     def subscriptions(self) -> int:
-        """Subscriptions of the open WebSockets."""
         return sum(len(socket.topics) for socket in self._open)
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
