@@ -18,19 +18,12 @@ from rpcaccel.chains.chain import Chain, Finality, Identity, LiveTable, ProofTab
 from rpcaccel.core.agreement.equality import Differences, Incomparable
 from rpcaccel.core.live.header import HeaderForm
 from rpcaccel.core.plan.rules import (
-    BlockArgument,
     CacheClass,
     Denied,
     LateMember,
-    LocalAnswer,
-    LogsForm,
-    MethodKind,
-    Need,
     ResultForm,
-    Role,
     Rule,
     RuleTable,
-    SkipTest,
     any_of,
 )
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable
@@ -71,50 +64,20 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     """A chain whose denied methods (by pattern or by rule) are denied here too."""
 
 
-class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One [[rules]] table: one rule for many methods. The members are those of core.plan.rules.Rule."""
+class _Group(Rule, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One [[rules]] table: one rule for many methods."""
 
+    method: str = ""
     why: str
-    cache: CacheClass
     namespaces: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
-    block: BlockArgument | None = None
-    tag_class: CacheClass = CacheClass.HEAD
-    pending_class: CacheClass = CacheClass.NEVER
-    depth: int = 0
-    depth_if: tuple[str, ...] = ()
-    epoch_at: int | None = None
-    skip: tuple[SkipTest, ...] = ()
-    null_may_fill: bool = False
-    repeat: bool = True
-    executes: bool = False
-    heavy: bool = False
-    deny: bool = False
-    needs: tuple[Need, ...] = ()
-    lacks_when: tuple[str, ...] = ()
-    prefers: Literal["", Role] = ""
-    limiter: str = ""
-    split: Literal["", "blocks", "logs"] = ""
-    kind: MethodKind = "read"
-    local: LocalAnswer | None = None
-    copy_input_to_data: bool = False
-    head_at: str = ""
-    names_itself: Literal["", "keccak", "asked"] = ""
-    found_by: str = ""
-    may_move: bool = False
-    logs: LogsForm = ""
-    names_transaction: int | None = None
 
     def rules(self) -> Iterator[Rule]:
         """The rule of each method: of every name in every namespace, and of the full names."""
-        naming = {"namespaces", "names", "methods"}
-        said = {field: getattr(self, field) for field in self.__struct_fields__ if field not in naming}
-        for namespace in self.namespaces:
-            for name in self.names:
-                yield Rule(method=f"{namespace}_{name}", **said)
-        for method in self.methods:
-            yield Rule(method=method, **said)
+        said = {field: getattr(self, field) for field in Rule.__struct_fields__}
+        for method in _full_names(self):
+            yield Rule(**said | {"method": method})
 
 
 class _Forms(Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,10 +90,11 @@ class _Forms(Struct, frozen=True, forbid_unknown_fields=True):
     names: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
 
-    def named(self) -> Iterator[str]:
-        """Every name in every namespace, and the full names."""
-        yield from (f"{namespace}_{name}" for namespace in self.namespaces for name in self.names)
-        yield from self.methods
+
+def _full_names(table: _Group | _Forms) -> Iterator[str]:
+    """Every name in every namespace, and the full names."""
+    yield from (f"{namespace}_{name}" for namespace in table.namespaces for name in table.names)
+    yield from table.methods
 
 
 class _Row(Struct, frozen=True, forbid_unknown_fields=True):
@@ -261,6 +225,9 @@ def _rules(
     for where, table in _each(file, document, "rules"):
         place = where + _first_name(table)
         group = _convert(file, place, table, _Group)
+        if group.method or group.fills_later:
+            key = "method" if group.method else "fills_later"
+            raise ChainError(f"{file}: {place}, key {key}: expected under methods, or in the table [chain]")
         if bool(group.namespaces) != bool(group.names) or not (group.names or group.methods):
             raise ChainError(f"{file}: {place}, key names: give namespaces and names, or methods with their full names")
         for rule in group.rules():
@@ -271,7 +238,7 @@ def _rules(
     rules = {method: replace(rule, fills_later=late) for method, rule in rules.items()}
     for where, table in _each(file, document, "forms"):
         forms = _convert(file, where, table, _Forms)
-        for method in forms.named():
+        for method in _full_names(forms):
             if method not in rules:
                 raise ChainError(f"{file}: {where}, key names: {method} has no rule")
             rule = rules[method]
