@@ -95,9 +95,9 @@ def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> Vi
     make, number, geth = branch.generator, block.number, version == "geth"
     staking = block.staking if shown.staking else ()
     facts: View = {
-        **{"number": number, "viewID": number, "epoch": block.epoch, "timestamp": block.timestamp},
-        **{"hash": block.hash, "parentHash": block.parent, "sha3Uncles": NO_UNCLES, "uncles": []},
-        **{"nonce": "0x0000000000000000", "difficulty": "0x0", "extraData": "0x", "size": 800 + 259 * len(block.txs)},
+        "number": number, "viewID": number, "epoch": block.epoch, "timestamp": block.timestamp,
+        "hash": block.hash, "parentHash": block.parent, "sha3Uncles": NO_UNCLES, "uncles": [],
+        "nonce": "0x0000000000000000", "difficulty": "0x0", "extraData": "0x", "size": 800 + 259 * len(block.txs),
         "mixHash": make.digest(b"randao", block.fork, number) if geth else ZERO_HASH,
         "logsBloom": bloom(make, block),
         "miner": make.leader(number).address,
@@ -111,8 +111,8 @@ def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> Vi
         "transactions": [tx_hash(version, tx) for tx in block.txs],
         "transactionsInEthHash": [hex0(tx.eth_hash) for tx in block.txs],
         "stakingTransactions": [hex0(tx.hash) for tx in staking],
-        **{"baseFeePerGas": 1_000_000_000 + number % 1000, "withdrawals": [], "withdrawalsRoot": EMPTY_ROOT},
-    }
+        "baseFeePerGas": 1_000_000_000 + number % 1000, "withdrawals": [], "withdrawalsRoot": EMPTY_ROOT,
+    }  # fmt: skip
     if shown.full:
         del facts["transactionsInEthHash"]
         facts["transactions"] = [transaction(branch, tx, block, version) for tx in block.txs]
@@ -166,11 +166,11 @@ def _tx_facts(branch: Branch, tx: Tx, block: Block | None, version: str) -> View
     mined = block and {"blockHash": block.hash, "blockNumber": block.number, "timestamp": block.timestamp}
     return {
         **({**mined, "transactionIndex": tx.index} if mined else pending),
-        **{"from": tx.sender, "to": tx.to, "value": tx.value, "input": tx.data, "nonce": tx.nonce},
-        **{"gas": tx.gas, "gasPrice": tx.gas_price, "hash": tx_hash(version, tx), "ethHash": tx.eth_hash},
-        **{"v": hex(tx.v), "r": hex(tx.r), "s": hex(tx.s), "type": hex(tx.type)},
-        **{"shardID": branch.spec.shard, "toShardID": tx.to_shard, "chainId": branch.spec.signer_chain_id},
-    }
+        "from": tx.sender, "to": tx.to, "value": tx.value, "input": tx.data, "nonce": tx.nonce,
+        "gas": tx.gas, "gasPrice": tx.gas_price, "hash": tx_hash(version, tx), "ethHash": tx.eth_hash,
+        "v": hex(tx.v), "r": hex(tx.r), "s": hex(tx.s), "type": hex(tx.type),
+        "shardID": branch.spec.shard, "toShardID": tx.to_shard, "chainId": branch.spec.signer_chain_id,
+    }  # fmt: skip
 
 
 def transaction(branch: Branch, tx: Tx, block: Block | None, version: str) -> View:
@@ -199,8 +199,8 @@ def receipt(branch: Branch, tx: Tx, block: Block, version: str) -> View:
         "gasUsed": tx.gas_used,
         "logs": [left] if left else [],
         "logsBloom": bloom(branch.generator, block) if left else NO_BLOOM,
-        **{"root": "0x", "status": 1, "transactionHash": tx_hash(version, tx)},
-    }
+        "root": "0x", "status": 1, "transactionHash": tx_hash(version, tx),
+    }  # fmt: skip
     return _view("receipt", version, facts)
 
 

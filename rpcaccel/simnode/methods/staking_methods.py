@@ -86,14 +86,14 @@ def _information(call: MethodCall, validator: int, height: int) -> View:
     signed = {e: {"signed": spec.epoch_length - e % 2, "to-sign": spec.epoch_length} for e in reversed(history)}
     earned = {"earned-reward": 10**15 * call.head, "key": _key(call, key, name, stake)}
     return {
-        **{"active-status": "active", "booted-status": None},
+        "active-status": "active", "booted-status": None,
         "current-epoch-performance": {
             "block": call.head,
             "current-epoch-signing-percent": {**signing, "current-epoch-to-sign": done},
             "epoch": now,
         },
         "currently-in-committee": any(slot.key.hex() == key for slot in make.committee(epoch)),
-        **{"epos-status": "currently elected", "epos-winning-stake": str(stake)},
+        "epos-status": "currently elected", "epos-winning-stake": str(stake),
         "lifetime": {
             "apr": f"0.0{7 + validator}31415926535897",
             "blocks": {"signed": height - height // 9, "to-sign": height},
@@ -104,14 +104,14 @@ def _information(call: MethodCall, validator: int, height: int) -> View:
         "metrics": {"by-bls-key": [earned]},
         "total-delegation": stake,
         "validator": _validator(call, name, key, delegations(call, validator, height), epoch),
-    }
+    }  # fmt: skip
 
 
 def _key(call: MethodCall, key: str, name: str, stake: int) -> View:
     return {
-        **{"bls-public-key": key, "earning-account": name, "effective-stake": str(stake), "group-percent": "1"},
-        **{"overall-percent": "0.320000000000000002", "raw-stake": str(stake), "shard-id": call.spec.shard},
-    }
+        "bls-public-key": key, "earning-account": name, "effective-stake": str(stake), "group-percent": "1",
+        "overall-percent": "0.320000000000000002", "raw-stake": str(stake), "shard-id": call.spec.shard,
+    }  # fmt: skip
 
 
 def _validator(call: MethodCall, name: str, key: str, held: list[tuple[bytes, int]], epoch: int) -> View:
@@ -119,12 +119,12 @@ def _validator(call: MethodCall, name: str, key: str, held: list[tuple[bytes, in
         {"amount": amount, "delegator-address": to_one(who), "reward": 0, "undelegations": []} for who, amount in held
     ]
     return {
-        **{"address": name, "bls-public-keys": [key], "creation-height": CREATED_AT, "delegations": delegated},
-        **{"details": "a simulated validator", "identity": name[-6:], "last-epoch-in-committee": epoch},
-        **{"max-change-rate": "0.05", "max-rate": "0.9", "max-total-delegation": 10**26},
-        **{"min-self-delegation": SELF_STAKE, "name": f"Validator {name[-4:]}", "rate": "0.1"},
-        **{"security-contact": "nobody", "update-height": CREATED_AT, "website": f"{call.spec.seed}.example"},
-    }
+        "address": name, "bls-public-keys": [key], "creation-height": CREATED_AT, "delegations": delegated,
+        "details": "a simulated validator", "identity": name[-6:], "last-epoch-in-committee": epoch,
+        "max-change-rate": "0.05", "max-rate": "0.9", "max-total-delegation": 10**26,
+        "min-self-delegation": SELF_STAKE, "name": f"Validator {name[-4:]}", "rate": "0.1",
+        "security-contact": "nobody", "update-height": CREATED_AT, "website": f"{call.spec.seed}.example",
+    }  # fmt: skip
 
 
 @beacon("getValidatorInformation", args.string)
@@ -167,11 +167,11 @@ def _delegations(call: MethodCall, validator: int, height: int) -> list[View]:
     name = to_one(call.make.validators[validator])
     return [
         {
-            **{"Undelegations": [], "amount": amount, "delegator_address": to_one(who)},
-            **{"reward": 0, "validator_address": name},
+            "Undelegations": [], "amount": amount, "delegator_address": to_one(who),
+            "reward": 0, "validator_address": name,
         }
         for who, amount in delegations(call, validator, height)
-    ]
+    ]  # fmt: skip
 
 
 def _by_delegator(call: MethodCall, who: str, height: int) -> list[View]:
@@ -239,17 +239,17 @@ def get_staking_network_info(call: MethodCall) -> View:
     stakes, supply = _stakes(call, call.head), get_supply(call)
     last = call.spec.epoch_last_block(call.spec.epoch_of(call.head))
     return {
-        **{"circulating-supply": supply, "epoch-last-block": last, "median-raw-stake": str(min(stakes))},
-        **{"total-staking": sum(stakes), "total-supply": supply},
-    }
+        "circulating-supply": supply, "epoch-last-block": last, "median-raw-stake": str(min(stakes)),
+        "total-staking": sum(stakes), "total-supply": supply,
+    }  # fmt: skip
 
 
 @chain("getCurrentUtilityMetrics", beacon=True, limiter="utility_metrics")
 def get_utility_metrics(call: MethodCall) -> View:
     return {
-        **{"AccumulatorSnapshot": 28 * 10**18 * call.head, "Adjustment": "13999989800000000000"},
-        **{"CurrentStakedPercentage": f"0.{call.head % 10**9:09d}", "Deviation": "0.349999745"},
-    }
+        "AccumulatorSnapshot": 28 * 10**18 * call.head, "Adjustment": "13999989800000000000",
+        "CurrentStakedPercentage": f"0.{call.head % 10**9:09d}", "Deviation": "0.349999745",
+    }  # fmt: skip
 
 
 @beacon("getMedianRawStakeSnapshot")
@@ -257,11 +257,11 @@ def get_median_raw_stake(call: MethodCall) -> View:
     stakes = _stakes(call, call.head)
     candidates = [
         {
-            **{"keys-at-auction": [slot.key.hex()], "percentage-of-total-auction-stake": "0.25"},
-            **{"stake": str(stake), "stake-per-key": 0, "validator": to_one(slot.address)},
+            "keys-at-auction": [slot.key.hex()], "percentage-of-total-auction-stake": "0.25",
+            "stake": str(stake), "stake-per-key": 0, "validator": to_one(slot.address),
         }
         for slot, stake in zip(call.make.members, stakes, strict=False)
-    ]
+    ]  # fmt: skip
     median = str(sorted(stakes)[len(stakes) // 2])
     slots = {"epos-slot-candidates": candidates, "epos-slot-winners": []}
     return {"epos-median-stake": median, **slots, "max-external-slots": len(stakes)}
@@ -279,27 +279,23 @@ def _super_committee(call: MethodCall, epoch: int) -> View:
     stake = str(external * 10**22)
     decider = {
         "committee-members": [_member(slot, f"{1 / len(slots):.18f}") for slot in slots],
-        **{"count": len(slots), "external-validator-slot-count": external},
-        **{"hmy-voting-power": "0.679999999999999998", "policy": "SuperMajorityStake"},
-        **{"staked-voting-power": "0.320000000000000002", "total-effective-stake": stake, "total-raw-stake": stake},
-    }
+        "count": len(slots), "external-validator-slot-count": external,
+        "hmy-voting-power": "0.679999999999999998", "policy": "SuperMajorityStake",
+        "staked-voting-power": "0.320000000000000002", "total-effective-stake": stake, "total-raw-stake": stake,
+    }  # fmt: skip
     return {
-        **{"epoch": epoch, "epos-median-stake": _EXTERNAL_STAKE, "external-slot-count": external},
+        "epoch": epoch, "epos-median-stake": _EXTERNAL_STAKE, "external-slot-count": external,
         "quorum-deciders": {"shard-0": decider},
-    }
+    }  # fmt: skip
 
 
 def _member(slot: CommitteeSlot, power: str) -> View:
     """A slot of a super committee; those of Harmony itself have no stake."""
     view = {
-        **{
-            "bls-public-key": slot.key.hex(),
-            "earning-account": to_one(slot.address),
-            "effective-stake": _EXTERNAL_STAKE,
-        },
-        **{"is-harmony-slot": not slot.external, "raw-stake": _EXTERNAL_STAKE, "voting-power-%": power},
+        "bls-public-key": slot.key.hex(), "earning-account": to_one(slot.address), "effective-stake": _EXTERNAL_STAKE,
+        "is-harmony-slot": not slot.external, "raw-stake": _EXTERNAL_STAKE, "voting-power-%": power,
         "voting-power-unnormalized": "0.166666666666666666",
-    }
+    }  # fmt: skip
     return {name: value for name, value in view.items() if slot.external or not name.endswith("-stake")}
 
 
