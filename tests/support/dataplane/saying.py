@@ -56,9 +56,5 @@ async def all_saying(*saids: Said) -> AsyncIterator[list[Any]]:
 @asynccontextmanager
 async def saying(said: Said) -> AsyncIterator[Any]:
     """One such node while the block runs; where a simulated node is wanted, this one will do."""
-    node = SayingNode(said)
-    await node.start()
-    try:
+    async with all_saying(said) as (node,):
         yield node
-    finally:
-        await node.stop()
