@@ -104,19 +104,19 @@ def get_block_by_hash(call: MethodCall, sealed: bytes, wanted: Any) -> bytes | N
     return None if block is None else _show(call, block, shown)
 
 
-def _new(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The ...New form of a block method, whose handler crashes without an object of options."""
-
-    def run_with_object(call: MethodCall, reference: Any, wanted: Any) -> Any:
-        if not isinstance(wanted, dict):
-            raise RpcError(CRASHED)
-        return run(call, reference, wanted)
-
-    return run_with_object
+def _required(wanted: Any) -> Any:
+    """The options of a ...New method, whose handler crashes without an object of them."""
+    if not isinstance(wanted, dict):
+        raise RpcError(CRASHED)
+    return wanted
 
 
-chain("getBlockByNumberNew", args.number, args.anything, limiter="chain")(_new(get_block_by_number))
-chain("getBlockByHashNew", args.block_hash, args.anything, limiter="chain")(_new(get_block_by_hash))
+chain("getBlockByNumberNew", args.number, args.anything, limiter="chain")(
+    lambda call, number, wanted: get_block_by_number(call, number, _required(wanted))
+)
+chain("getBlockByHashNew", args.block_hash, args.anything, limiter="chain")(
+    lambda call, sealed, wanted: get_block_by_hash(call, sealed, _required(wanted))
+)
 
 
 @chain("getBlocks", args.number, args.number, args.anything, limiter="chain", optional=1)

@@ -10,7 +10,7 @@ from rpcaccel.simnode.methods import json_views as views
 from rpcaccel.simnode.methods.arguments import LATEST, UnreadableArgument, hex_or_tag
 from rpcaccel.simnode.methods.block_methods import height_of
 from rpcaccel.simnode.methods.json_views import View, hex0
-from rpcaccel.simnode.methods.registry import FILTERS, HARMONY, Filter, MethodCall, RpcError, answers, both
+from rpcaccel.simnode.methods.registry import FILTERS, Filter, MethodCall, RpcError, answers, both, harmony
 
 IDLE = 300.0
 """Seconds after which an unpolled filter dies."""
@@ -150,4 +150,4 @@ def get_filter_logs(call: MethodCall, token: str) -> list[View]:
 both("uninstallFilter", args.string, spaces=FILTERS)(
     lambda call, token: call.local.filters.pop(token, None) is not None
 )
-HARMONY.add("syncNewFilterFromOtherReaders", spaces=FILTERS)(answers("null"))  # a proxy has to deny it
+harmony("syncNewFilterFromOtherReaders", spaces=FILTERS)(answers("null"))  # a proxy has to deny it

@@ -10,15 +10,15 @@ from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.methods import arguments as args
 from rpcaccel.simnode.methods.json_views import View, hex0
 from rpcaccel.simnode.methods.registry import (
-    ETHEREUM,
     FILTERS,
-    HARMONY,
     MethodCall,
     RpcError,
     answers,
     both,
     chain,
+    ethereum,
     geth,
+    harmony,
 )
 
 HARMONY_VERSION = "Harmony (C) 2025. harmony, version v8500-v2025.1.1-5-gdc52025a8 (simulated)"
@@ -53,10 +53,10 @@ EPOCHS = {
 """The epoch from which each change of the protocol holds, as `chain-config` tells it."""
 
 
-_harmony_net = partial(HARMONY.add, spaces={"net": "eth", "netv1": "v1", "netv2": "v2"})
-_geth_net = partial(ETHEREUM.add, spaces={"net": "geth"})
-_harmony_web3 = partial(HARMONY.add, spaces={"web3": "eth"})
-_geth_web3 = partial(ETHEREUM.add, spaces={"web3": "geth"})
+_harmony_net = partial(harmony, spaces={"net": "eth", "netv1": "v1", "netv2": "v2"})
+_geth_net = partial(ethereum, spaces={"net": "geth"})
+_harmony_web3 = partial(harmony, spaces={"web3": "eth"})
+_geth_web3 = partial(ethereum, spaces={"web3": "geth"})
 
 
 def eth_chain_id(call: MethodCall) -> int:
@@ -82,8 +82,8 @@ for _net in (_harmony_net, _geth_net):
 _harmony_web3("clientVersion")(lambda _: HARMONY_VERSION)
 _geth_web3("clientVersion")(lambda call: VERSIONS[call.knobs.client])
 _geth_web3("sha3", args.string)(lambda _, data: hex0(keccak256(bytes.fromhex(data.removeprefix("0x")))))
-for _registry, _spaces in ((HARMONY, "eth hmy hmyv2 net netv1 netv2 rpc web3"), (ETHEREUM, "eth net rpc web3")):
-    _registry.add("modules", spaces={"rpc": "eth"})(lambda _, spaces=_spaces: dict.fromkeys(spaces.split(), "1.0"))
+for _register, _spaces in ((harmony, "eth hmy hmyv2 net netv1 netv2 rpc web3"), (ethereum, "eth net rpc web3")):
+    _register("modules", spaces={"rpc": "eth"})(lambda _, spaces=_spaces: dict.fromkeys(spaces.split(), "1.0"))
 chain("protocolVersion")(lambda call: call.number(1))
 chain("syncing")(lambda c: {"startingBlock": 0, "currentBlock": c.head, "highestBlock": c.chain.head})
 chain("inSync beaconInSync")(lambda call: _behind(call) < 10)

@@ -183,6 +183,8 @@ class Method(Struct, frozen=True):
     """One method as a node serves it."""
 
     run: Run
+    version: str
+    """The dialect that the method speaks, as MethodCall.version."""
     readers: tuple[Reader, ...]
     required: int
     limiter: str = ""
@@ -190,7 +192,7 @@ class Method(Struct, frozen=True):
     beacon: bool = False
     """Whether only shard 0 answers the method."""
 
-    def arguments(self, params: bytes, *, geth: bool) -> list[Any]:
+    def arguments(self, params: bytes) -> list[Any]:
         """The arguments of a call, read. Raises RpcError -32602 in the node's words."""
         stripped = params.strip()
         if stripped[:1] not in (b"[", b"") and stripped != b"null":
@@ -201,7 +203,7 @@ class Method(Struct, frozen=True):
             if position >= len(self.readers):
                 raise RpcError(f"too many arguments, want at most {len(self.readers)}", -32602)
             try:
-                values.append(self.readers[position](raw, geth))
+                values.append(self.readers[position](raw, self.version == "geth"))
             except UnreadableArgument as unreadable:
                 raise RpcError(f"invalid argument {position}: {unreadable}", -32602) from None
         if len(values) < self.required:
@@ -209,48 +211,41 @@ class Method(Struct, frozen=True):
         return values
 
 
-class Registry:
-    """The methods of one kind of node, by full name, each with the version it speaks there."""
-
-    def __init__(self) -> None:
-        self.methods: dict[str, tuple[Method, str]] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.methods
-
-    def add(
-        self,
-        names: str,
-        *readers: Reader,
-        spaces: dict[str, str],
-        optional: int = 0,
-        limiter: str = "",
-        beacon: bool = False,
-    ) -> Decorator:
-        """Register a function under names (separated by spaces) in each namespace, with the version it speaks there."""
-
-        def register(run: Run) -> Run:
-            method = Method(run, readers, len(readers) - optional, limiter, beacon)
-            for space, version in spaces.items():
-                self.methods |= {f"{space}_{name}": (method, version) for name in names.split()}
-            return run
-
-        return register
-
-
-HARMONY = Registry()
+HARMONY: dict[str, Method] = {}
+"""The methods of a Harmony node, by full name."""
+ETHEREUM: dict[str, Method] = {}
+"""The methods of a geth-like node, by full name."""
 CHAIN = {"hmy": "v1", "hmyv2": "v2", "eth": "eth"}
 """Most services are registered in all three namespaces (docs/harmony.md section 2)."""
 STAKING = {"hmy": "v1", "hmyv2": "v2"}
 FILTERS = {"hmy": "v1", "eth": "eth"}
-ETHEREUM = Registry()
 
-chain = partial(HARMONY.add, spaces=CHAIN)
-"""Registers a function in the three namespaces of a Harmony node."""
-staking = partial(HARMONY.add, spaces=STAKING)
-"""Registers a function in Harmony's own two namespaces."""
-geth = partial(ETHEREUM.add, spaces={"eth": "geth"})
-"""Registers a function in the eth namespace of a geth-like node."""
+
+def register(
+    table: dict[str, Method],
+    names: str,
+    *readers: Reader,
+    spaces: dict[str, str],
+    optional: int = 0,
+    limiter: str = "",
+    beacon: bool = False,
+) -> Decorator:
+    """Register a function under names (separated by spaces) in each namespace, with the version it speaks there."""
+
+    def keep(run: Run) -> Run:
+        for space, version in spaces.items():
+            method = Method(run, version, readers, len(readers) - optional, limiter, beacon)
+            table.update(dict.fromkeys((f"{space}_{name}" for name in names.split()), method))
+        return run
+
+    return keep
+
+
+harmony = partial(register, HARMONY)
+chain = partial(harmony, spaces=CHAIN)
+staking = partial(harmony, spaces=STAKING)
+ethereum = partial(register, ETHEREUM)
+geth = partial(ethereum, spaces={"eth": "geth"})
 
 
 def both(
@@ -259,7 +254,7 @@ def both(
     """Register a function with both kinds of nodes. A geth-like one can do without the last `optional` arguments."""
 
     def register(run: Run) -> Run:
-        HARMONY.add(names, *readers, spaces=spaces, limiter=limiter)(run)
+        harmony(names, *readers, spaces=spaces, limiter=limiter)(run)
         return geth(names, *readers, optional=optional)(run)
 
     return register

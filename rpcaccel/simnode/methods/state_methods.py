@@ -14,7 +14,7 @@ from rpcaccel.simnode.methods import arguments as args
 from rpcaccel.simnode.methods.arguments import LATEST, PENDING, Reference
 from rpcaccel.simnode.methods.block_methods import account, at_height, height_of, known
 from rpcaccel.simnode.methods.json_views import View, hex0
-from rpcaccel.simnode.methods.registry import CRASHED, HARMONY, MethodCall, RpcError, both, chain, geth
+from rpcaccel.simnode.methods.registry import CRASHED, MethodCall, RpcError, both, chain, geth, harmony
 
 
 def state_height(call: MethodCall, reference: Reference) -> int | None:
@@ -42,7 +42,7 @@ def get_balance_by_block_number(call: MethodCall, who: str, reference: int) -> i
     return call.number(accounts.balance(call.branch, account(who), height))
 
 
-@HARMONY.add("getBalance", args.address, spaces={"hmyv2": "v2"})
+@harmony("getBalance", args.address, spaces={"hmyv2": "v2"})
 def get_balance_now(call: MethodCall, who: str) -> int | str:
     return call.number(accounts.balance(call.branch, account(who), call.shown_height(call.head)))
 

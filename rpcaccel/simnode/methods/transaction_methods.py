@@ -20,12 +20,12 @@ from rpcaccel.simnode.methods.json_views import GAS_LIMIT, View, hex0
 from rpcaccel.simnode.methods.log_methods import as_stored
 from rpcaccel.simnode.methods.registry import (
     CRASHED,
-    ETHEREUM,
     MethodCall,
     RpcError,
     answers,
     both,
     chain,
+    ethereum,
     geth,
     not_v2_or_v1,
 )
@@ -236,7 +236,7 @@ def pending_transactions(call: MethodCall) -> list[View]:
     return [views.transaction(call.branch, tx, None, call.version) for tx in call.pending()]
 
 
-ETHEREUM.add("status", spaces={"txpool": "geth"})(lambda call: {"pending": hex(len(call.pending())), "queued": "0x0"})
+ethereum("status", spaces={"txpool": "geth"})(lambda call: {"pending": hex(len(call.pending())), "queued": "0x0"})
 chain("getPoolStats")(lambda call: {"executable-count": len(call.pending()), "non-executable-count": 0})
 chain("getCurrentTransactionErrorSink")(lambda call: list(call.local.sink))
 chain("pendingStakingTransactions getCurrentStakingErrorSink getPendingCXReceipts getCurrentBadBlocks accounts")(

@@ -135,7 +135,7 @@ class Responder:
         self._limiters: dict[tuple[str, str, float], GoTokenBucket] = {}
         table = chains.load(chain.spec.kind)
         self._planner = Planner("simnode", table.rules, table.tags, final_at_once=True)
-        self._methods = (HARMONY if chain.spec.kind == "harmony" else ETHEREUM).methods
+        self._methods = HARMONY if chain.spec.kind == "harmony" else ETHEREUM
         self._stalled_at = self._moving_head() if knobs.stall else 0
         knobs.on_change = self._before_change
 
@@ -197,24 +197,25 @@ class Responder:
         return json.loads(await self._run(RequestItem(method, text(params), None)))
 
     async def _run(self, call: RequestItem) -> bytes:
-        found = self._methods.get(call.method)
-        if found is None or call.method in self.knobs.missing:
+        method = self._methods.get(call.method)
+        if method is None or call.method in self.knobs.missing:
             raise RpcError(f"the method {call.method} does not exist/is not available", -32601)
-        method, version = found
         work = self.knobs.method_work.get(call.method, self.knobs.work).draw(self.rng)
         if work:
             await self.clock.sleep(work)
         said = call.method.encode() + call.params
         # A subscribe is refused whatever its arguments are.
         subscribe = call.method.endswith("_subscribe")
-        arguments = [] if subscribe else method.arguments(call.params, geth=version == "geth")
+        arguments = [] if subscribe else method.arguments(call.params)
         if method.beacon and self.chain.spec.shard:
             raise RpcError("cannot call this rpc on non beaconchain node")
-        if wait := self._limited(method, version):
+        if wait := self._limited(method):
             await self.clock.sleep(wait)
         try:
-            result = method.run(MethodCall(self.chain, self.branch, self.head, self.local, version, said), *arguments)
-            if version == "geth":
+            result = method.run(
+                MethodCall(self.chain, self.branch, self.head, self.local, method.version, said), *arguments
+            )
+            if method.version == "geth":
                 result = spelled(self.knobs.client, call.method, result)
             written = result if isinstance(result, bytes) else text(result)
         except _STUMBLES:
@@ -230,11 +231,11 @@ class Responder:
             return result
         return b"[]" if plan.rule.split else b"null"
 
-    def _limited(self, method: Method, version: str) -> float:
+    def _limited(self, method: Method) -> float:
         """Seconds that a call waits for the method's limiter, one for each namespace. Raises RpcError when refused."""
         small = SMALL_LIMITERS.get(method.limiter)
         rate, burst = small or (self.knobs.rate_limit, self.knobs.rate_limit)
         if not method.limiter or rate <= 0 or (small and not self.knobs.limiters):
             return 0.0
-        limiter = self._limiters.setdefault((method.limiter, version, rate), GoTokenBucket(rate, burst))
+        limiter = self._limiters.setdefault((method.limiter, method.version, rate), GoTokenBucket(rate, burst))
         return limiter.take(self.clock.now())

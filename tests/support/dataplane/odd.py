@@ -12,9 +12,9 @@ from rpcaccel import chains
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
 from rpcaccel.simnode.chain.sim_chain import SimChain
-from rpcaccel.simnode.methods.registry import ETHEREUM, HARMONY, Registry
+from rpcaccel.simnode.methods.registry import ETHEREUM, HARMONY
 
-REGISTRIES: dict[str, Registry] = {"harmony": HARMONY, "ethereum": ETHEREUM}
+METHODS = {"harmony": HARMONY, "ethereum": ETHEREUM}
 Text = st.SearchStrategy[str]
 
 NUMBERS = (0, 1, 5, 26, 38, 40, 41, 42, 49, 50, 51, 52, 1100)
@@ -69,7 +69,7 @@ def every_spelling(chain: SimChain, rule: Rule) -> list[str]:
         "uint": "0" if chain.spec.kind == "harmony" else '"0x0"',
         "call_object": f'{{"to":"{to_hex(make.contract)}","data":"0x01"}}',
     }
-    named = [_name(reader) for reader in REGISTRIES[chain.spec.kind].methods[rule.method][0].readers]
+    named = [_name(reader) for reader in METHODS[chain.spec.kind][rule.method].readers]
     if rule.split == "logs":
         forms = ['[{{"fromBlock":{0},"toBlock":"0x28"}}]', '[{{"fromBlock":"0x26","toBlock":{0}}}]']
         forms += ['[{{"blockHash":{0}}}]', '[{{"toBlock":{0}}}]', '[{{"fromBlock":{0}}}]']
@@ -139,7 +139,7 @@ def _arguments(chain: SimChain, rule: Rule) -> list[Text]:
         "anything": st.sampled_from([*ODD_OBJECTS, *COUNTS]),
         "call_object": filters(chain) if rule.split == "logs" else calls(chain),
     }
-    readers = REGISTRIES[chain.spec.kind].methods[rule.method][0].readers
+    readers = METHODS[chain.spec.kind][rule.method].readers
     named = [_name(reader) for reader in readers]
     texts = [of_kind[name] if name in of_kind else blocks(chain) for name in named]
     if "StorageAt" in rule.method:
@@ -170,7 +170,7 @@ def _spaced(items: list[str], space: str) -> str:
 
 def rules(kind: str) -> list[Rule]:
     """The rules with a block argument whose methods the simulated node serves."""
-    served = REGISTRIES[kind].methods
+    served = METHODS[kind]
     return sorted((r for r in chains.load(kind).rules if r.block and r.method in served), key=lambda r: r.method)
 
 

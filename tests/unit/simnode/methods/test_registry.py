@@ -24,10 +24,10 @@ from rpcaccel.simnode.methods.arguments import (
     string,
     uint,
 )
-from rpcaccel.simnode.methods.registry import ETHEREUM, HARMONY, Method, Reader, Registry, RpcError, text
+from rpcaccel.simnode.methods.registry import ETHEREUM, HARMONY, Method, Reader, RpcError, register, text
 from rpcaccel.simnode.server.sim_server import SimNode
 
-METHOD = Method(lambda asked: b"", (number, string), 1)  # noqa: ARG005
+METHOD = Method(lambda asked: b"", "v1", (number, string), 1)  # noqa: ARG005
 
 
 @pytest.mark.parametrize(
@@ -45,27 +45,26 @@ METHOD = Method(lambda asked: b"", (number, string), 1)  # noqa: ARG005
 )
 def test_arguments_are_refused_in_the_nodes_words(params: bytes, message: str) -> None:
     with pytest.raises(RpcError) as caught:
-        METHOD.arguments(params, geth=False)
+        METHOD.arguments(params)
     assert (caught.value.code, caught.value.message) == (-32602, message)
 
 
 def test_arguments_are_read_by_their_readers() -> None:
-    assert METHOD.arguments(b' ["0x1a", "b"] ', geth=False) == [26, "b"]
-    assert METHOD.arguments(b"[26]", geth=False) == [26]
-    readers = Method(lambda asked: b"", (anything, uint, call_object), 3)  # noqa: ARG005
-    assert readers.arguments(b'[{"a":1},"0x5",null]', geth=False) == [{"a": 1}, 5, {}]
-    assert readers.arguments(b'[null,"5",{"to":1}]', geth=False) == [None, 5, {"to": 1}]
+    assert METHOD.arguments(b' ["0x1a", "b"] ') == [26, "b"]
+    assert METHOD.arguments(b"[26]") == [26]
+    readers = Method(lambda asked: b"", "v1", (anything, uint, call_object), 3)  # noqa: ARG005
+    assert readers.arguments(b'[{"a":1},"0x5",null]') == [{"a": 1}, 5, {}]
+    assert readers.arguments(b'[null,"5",{"to":1}]') == [None, 5, {"to": 1}]
     for params in (b"[1,1.5,{}]", b'[1,"x",{}]', b"[1,true,{}]", b"[1,1,[]]"):
         with pytest.raises(RpcError):
-            readers.arguments(params, geth=False)
+            readers.arguments(params)
 
 
 def test_a_function_is_served_under_each_name_in_each_namespace() -> None:
-    registry = Registry()
-    registry.add("one two", spaces={"a": "v1", "b": "v2"})(lambda asked: b"1")  # noqa: ARG005
-    assert sorted(registry.methods) == ["a_one", "a_two", "b_one", "b_two"]
-    assert "a_one" in registry
-    assert registry.methods["b_two"][1] == "v2"
+    methods: dict[str, Method] = {}
+    register(methods, "one two", spaces={"a": "v1", "b": "v2"})(lambda asked: b"1")  # noqa: ARG005
+    assert sorted(methods) == ["a_one", "a_two", "b_one", "b_two"]
+    assert methods["b_two"].version == "v2"
 
 
 def test_an_error_has_data_only_when_there_is_some() -> None:
@@ -82,8 +81,8 @@ SEED = (
 
 
 def test_a_harmony_node_serves_what_the_real_one_registers() -> None:
-    assert len(HARMONY.methods) > 280
-    assert set(SEED.split()) <= set(HARMONY.methods)
+    assert len(HARMONY) > 280
+    assert set(SEED.split()) <= set(HARMONY)
     for absent in ("eth_feeHistory", "web3_sha3", "hmyv2_getLogs", "hmyv2_newFilter", "eth_maxPriorityFeePerGas"):
         assert absent not in HARMONY
     assert "eth_feeHistory" in ETHEREUM
@@ -95,7 +94,7 @@ def test_a_harmony_node_serves_what_the_real_one_registers() -> None:
 async def test_every_method_without_arguments_answers_in_every_namespace(space: str, node: SimNode) -> None:
     names = [
         name
-        for name, (method, _) in HARMONY.methods.items()
+        for name, method in HARMONY.items()
         if not method.readers and name.startswith(space + "_") and not name.endswith("_subscribe")
     ]
     answers: dict[str, Any] = {name: await node.ask(name) for name in names}
