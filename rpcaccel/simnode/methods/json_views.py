@@ -53,6 +53,8 @@ _WRITTEN_FORMS = {
 _FORMS = {key: tuple(names.split()) for key, names in _WRITTEN_FORMS.items()}
 _BARE = frozenset({"shardID", "toShardID"})
 """Numbers that every dialect writes bare."""
+_HEX = frozenset({"v", "r", "s", "type", "chainId"})
+"""Numbers that every dialect writes in hex."""
 
 
 class Shown(Struct, frozen=True):
@@ -69,9 +71,11 @@ def hex0(data: bytes) -> str:
 
 def _written(name: str, value: Any, version: str) -> Any:
     """A fact as a dialect writes it: a number bare or in hex, an address (20 bytes) in Harmony's letters or in hex."""
+    if type(value) is int:
+        return hex(value) if name in _HEX or (version != "v2" and name not in _BARE) else value
     if isinstance(value, bytes):
         return to_one(value) if len(value) == 20 and version in ("v1", "v2") else hex0(value)
-    return hex(value) if type(value) is int and version != "v2" and name not in _BARE else value
+    return value
 
 
 def _view(what: str, version: str, facts: View) -> View:
@@ -168,7 +172,7 @@ def _tx_facts(branch: Branch, tx: Tx, block: Block | None, version: str) -> View
         **({**mined, "transactionIndex": tx.index} if mined else pending),
         "from": tx.sender, "to": tx.to, "value": tx.value, "input": tx.data, "nonce": tx.nonce,
         "gas": tx.gas, "gasPrice": tx.gas_price, "hash": tx_hash(version, tx), "ethHash": tx.eth_hash,
-        "v": hex(tx.v), "r": hex(tx.r), "s": hex(tx.s), "type": hex(tx.type),
+        "v": tx.v, "r": tx.r, "s": tx.s, "type": tx.type,
         "shardID": branch.spec.shard, "toShardID": tx.to_shard, "chainId": branch.spec.signer_chain_id,
     }  # fmt: skip
 
