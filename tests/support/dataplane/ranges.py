@@ -74,32 +74,20 @@ async def play(kind: str, steps: list[Any], way: dict[str, int], size: int, limi
             assert told.body == expected, (method, params, told.cache)
 
 
-def ask_a_harmony_node(examples: int) -> None:
-    """So many stories over a chain that is final at once."""
+STORIES = {
+    "harmony": (st.one_of(blocks, blocks, logs, moves), st.just({})),
+    "ethereum": (st.one_of(logs, logs, moves), limits),
+}
+"""What happens over a chain that is final at once, and over one that forks, of nodes with limits of their own."""
+
+
+def ask_nodes(kind: str, examples: int) -> None:
+    """So many stories over a chain of this kind."""
+    steps, bounded = STORIES[kind]
 
     @settings(max_examples=examples)
-    @given(
-        steps=st.lists(st.one_of(blocks, blocks, logs, moves), min_size=3, max_size=14),
-        way=ways,
-        size=st.sampled_from([30_000, 50_000_000]),
-    )
-    def told(steps: list[Any], way: dict[str, int], size: int) -> None:
-        asyncio.run(play("harmony", steps, way, size, {}))
-
-    told()
-
-
-def ask_an_ethereum_node(examples: int) -> None:
-    """So many stories over a chain that forks, of nodes with limits of their own."""
-
-    @settings(max_examples=examples)
-    @given(
-        steps=st.lists(st.one_of(logs, logs, moves), min_size=3, max_size=14),
-        way=ways,
-        size=st.sampled_from([30_000, 50_000_000]),
-        limit=limits,
-    )
+    @given(st.lists(steps, min_size=3, max_size=14), ways, st.sampled_from([30_000, 50_000_000]), bounded)
     def told(steps: list[Any], way: dict[str, int], size: int, limit: dict[str, int]) -> None:
-        asyncio.run(play("ethereum", steps, way, size, limit))
+        asyncio.run(play(kind, steps, way, size, limit))
 
     told()

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.replies.failure import FailureKind
-from tests.support.dataplane.witness import FORKING, LOST, NETWORKS, SELECTIONS, Witness
+from tests.support.dataplane.witness import FORKING, LOST, NETWORKS, SELECTIONS, STALLING, Witness
 from tests.support.dataplane.world import DEPTH
 
 SHORT_STORMS, STORMS = range(2), range(2, 18)
@@ -84,7 +84,7 @@ class Truth(RuleBasedStateMachine):
     def advance(self, network: str, blocks: int) -> None:
         self.witness.advance(network, blocks)
 
-    @rule(name=st.sampled_from(["one-0", "one-1", "two-0", "three-0", "three-1"]))
+    @rule(name=st.sampled_from(STALLING))
     def stall(self, name: str) -> None:
         self.witness.stall(name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -35,6 +35,8 @@ REMEMBERED = 30
 FORKING = "three"
 NETWORKS = ("one", "one", "two", FORKING, FORKING)
 """The networks, those of which more is asked more often."""
+STALLING = ("one-0", "one-1", "two-0", "three-0", "three-1")
+"""The nodes that stall."""
 SELECTIONS = (Selection(), Selection(network="one"), Selection(method="eth_getBalance"), Selection(network=FORKING))
 
 
@@ -244,96 +246,11 @@ class Witness:
         """The operator empties the cache, or a part of it."""
         self.world.run(self.world.hosts[host].purge(selection))
 
-    # -- anything at all ----------------------------------------------------------------------------------------------
-
     def anything(self, rng: Random) -> None:
-        """One of all these things, the usual ones more often, and a look at everything."""
-        names, weights = zip(*MOVES, strict=True)
-        (name,) = rng.choices(names, weights)
-        getattr(self, f"_some_{name}")(rng)
+        """One thing of MOVES, the usual ones more often, and a look at everything."""
+        (name,) = rng.choices(list(MOVES), [often for often, _ in MOVES.values()])
+        MOVES[name][1](self, rng)
         self.look_at_everything()
-
-    def _some_call(self, rng: Random) -> None:
-        for _ in range(rng.randint(1, 3)):
-            self.call(
-                rng.choice([0, 0, 1]),
-                rng.choice(NETWORKS),
-                rng.randrange(30),
-                rng.randint(-3, 2),
-                rng.randrange(4),
-                rng.randrange(4),
-            )
-
-    def _some_call_again(self, rng: Random) -> None:
-        for _ in range(rng.randint(1, 3)):
-            self.call_again(rng.randrange(2), rng.randrange(4))
-
-    def _some_leave(self, rng: Random) -> None:
-        self.leave(rng.randrange(10))
-
-    def _some_answer(self, rng: Random) -> None:
-        for _ in range(rng.randint(1, 5)):
-            self.answer(rng.randrange(10), back=rng.random() < 0.6)
-
-    def _some_lose(self, rng: Random) -> None:
-        self.lose(rng.randrange(10), rng.choice(LOST))
-
-    def _some_redis(self, rng: Random) -> None:
-        for _ in range(rng.randint(1, 6)):
-            self.redis(rng.randrange(10), write=rng.random() < 0.4)
-
-    def _some_quiet(self, rng: Random) -> None:
-        self.world.let_through()
-
-    def _some_death(self, rng: Random) -> None:
-        self.redis_dies_or_comes_back()
-
-    def _some_advance(self, rng: Random) -> None:
-        self.advance(rng.choice(NETWORKS), rng.randint(1, 2))
-
-    def _some_stall(self, rng: Random) -> None:
-        self.stall(rng.choice(["one-0", "one-1", "two-0", "three-0", "three-1"]))
-
-    def _some_reorganise(self, rng: Random) -> None:
-        self.reorganise(rng.randint(1, DEPTH // 2), rng.randrange(8))
-
-    def _some_follow(self, rng: Random) -> None:
-        self.follow(rng.randrange(3))
-
-    def _some_probe(self, rng: Random) -> None:
-        self.probe(rng.randrange(2), rng.choice(list(self.world.by_id.values())))
-
-    def _some_tell(self, rng: Random) -> None:
-        self.tell(rng.randrange(2), rng.choice(["one", "two", FORKING]))
-
-    def _some_look(self, rng: Random) -> None:
-        self.look(rng.choice(NETWORKS))
-
-    def _some_head(self, rng: Random) -> None:
-        network = rng.choice(NETWORKS)
-        self.advance(network, 1)
-        self.look(network)
-
-    def _some_turn(self, rng: Random) -> None:
-        self._some_reorganise(rng)
-        self.advance(FORKING, rng.randint(0, 1))
-        self.look(FORKING)
-
-    def _some_send(self, rng: Random) -> None:
-        self.send(rng.choice(NETWORKS))
-
-    def _some_wait(self, rng: Random) -> None:
-        self.world.clock.advance(rng.choice([0.5, 3.0, 40.0]))
-
-    def _some_adopt(self, rng: Random) -> None:
-        out = frozenset(name for name in ("one-2", "two-1") if rng.random() < 0.3)
-        self.adopt(out, {"one-0": rng.randint(0, 3), "one-1": rng.randint(0, 3)}, rng.randint(1, 3))
-
-    def _some_restart(self, rng: Random) -> None:
-        self.restart(rng.randrange(2))
-
-    def _some_purge(self, rng: Random) -> None:
-        self.purge(rng.randrange(2), rng.choice(SELECTIONS))
 
     # -- what must hold -----------------------------------------------------------------------------------------------
 
@@ -418,28 +335,62 @@ class Witness:
                 yield asked.at("finalized", number)
 
 
-MOVES = (
-    ("call", 20),
-    ("call_again", 16),
-    ("leave", 1),
-    ("answer", 20),
-    ("lose", 2),
-    ("redis", 10),
-    ("quiet", 6),
-    ("death", 1),
-    ("advance", 3),
-    ("head", 10),
-    ("stall", 3),
-    ("reorganise", 1),
-    ("turn", 3),
-    ("follow", 3),
-    ("send", 2),
-    ("probe", 5),
-    ("tell", 5),
-    ("look", 4),
-    ("wait", 2),
-    ("adopt", 3),
-    ("restart", 1),
-    ("purge", 1),
-)
-"""Everything that can happen, and how often it does."""
+Move = Callable[[Witness, Random], object]
+
+
+def _times(most: int, move: Move) -> Move:
+    """The move once or up to `most` times."""
+    return lambda witness, rng: [move(witness, rng) for _ in range(rng.randint(1, most))]
+
+
+def _some_call(witness: Witness, rng: Random) -> None:
+    host, network = rng.choice([0, 0, 1]), rng.choice(NETWORKS)
+    witness.call(host, network, rng.randrange(30), rng.randint(-3, 2), rng.randrange(4), rng.randrange(4))
+
+
+def _some_head(witness: Witness, rng: Random) -> None:
+    network = rng.choice(NETWORKS)
+    witness.advance(network, 1)
+    witness.look(network)
+
+
+def _some_reorganisation(witness: Witness, rng: Random) -> None:
+    witness.reorganise(rng.randint(1, DEPTH // 2), rng.randrange(8))
+
+
+def _some_turn(witness: Witness, rng: Random) -> None:
+    _some_reorganisation(witness, rng)
+    witness.advance(FORKING, rng.randint(0, 1))
+    witness.look(FORKING)
+
+
+def _some_settings(witness: Witness, rng: Random) -> None:
+    out = frozenset(name for name in ("one-2", "two-1") if rng.random() < 0.3)
+    witness.adopt(out, {"one-0": rng.randint(0, 3), "one-1": rng.randint(0, 3)}, rng.randint(1, 3))
+
+
+MOVES: dict[str, tuple[int, Move]] = {
+    "call": (20, _times(3, _some_call)),
+    "call_again": (16, _times(3, lambda witness, rng: witness.call_again(rng.randrange(2), rng.randrange(4)))),
+    "leave": (1, lambda witness, rng: witness.leave(rng.randrange(10))),
+    "answer": (20, _times(5, lambda witness, rng: witness.answer(rng.randrange(10), back=rng.random() < 0.6))),
+    "lose": (2, lambda witness, rng: witness.lose(rng.randrange(10), rng.choice(LOST))),
+    "redis": (10, _times(6, lambda witness, rng: witness.redis(rng.randrange(10), write=rng.random() < 0.4))),
+    "quiet": (6, lambda witness, _: witness.world.let_through()),
+    "death": (1, lambda witness, _: witness.redis_dies_or_comes_back()),
+    "advance": (3, lambda witness, rng: witness.advance(rng.choice(NETWORKS), rng.randint(1, 2))),
+    "head": (10, _some_head),
+    "stall": (3, lambda witness, rng: witness.stall(rng.choice(STALLING))),
+    "reorganise": (1, _some_reorganisation),
+    "turn": (3, _some_turn),
+    "follow": (3, lambda witness, rng: witness.follow(rng.randrange(3))),
+    "send": (2, lambda witness, rng: witness.send(rng.choice(NETWORKS))),
+    "probe": (5, lambda witness, rng: witness.probe(rng.randrange(2), rng.choice(list(witness.world.by_id.values())))),
+    "tell": (5, lambda witness, rng: witness.tell(rng.randrange(2), rng.choice(["one", "two", FORKING]))),
+    "look": (4, lambda witness, rng: witness.look(rng.choice(NETWORKS))),
+    "wait": (2, lambda witness, rng: witness.world.clock.advance(rng.choice([0.5, 3.0, 40.0]))),
+    "adopt": (3, _some_settings),
+    "restart": (1, lambda witness, rng: witness.restart(rng.randrange(2))),
+    "purge": (1, lambda witness, rng: witness.purge(rng.randrange(2), rng.choice(SELECTIONS))),
+}
+"""Everything that can happen: how often it does, and what is done then."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support.dataplane.ranges import ask_a_harmony_node, ask_an_ethereum_node
+import pytest
+
+from tests.support.dataplane.ranges import STORIES, ask_nodes
 
 
-def test_ranges_of_a_harmony_node() -> None:
-    ask_a_harmony_node(8)
-
-
-def test_ranges_of_an_ethereum_node() -> None:
-    ask_an_ethereum_node(8)
+@pytest.mark.parametrize("kind", STORIES)
+def test_ranges_are_those_of_a_node(kind: str) -> None:
+    ask_nodes(kind, 8)
