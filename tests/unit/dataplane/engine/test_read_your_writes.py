@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
-
-from eth_account import Account
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.heads.recent_writes import Sent
@@ -15,10 +12,9 @@ from rpcaccel.stores.base import NoStore
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import proxying
 from tests.support.waiting import until
+from tests.support.wallet import SENDER, signed
 
-KEY = "0x" + "11" * 32
 TOLD_TO_ONE = {"transactions": {"share": 0.01, "at_least": 1}}
-SENDER = str(Account.from_key(KEY).address)
 LOOKUPS = [
     "eth_getTransactionByHash",
     "eth_getTransactionReceipt",
@@ -26,12 +22,6 @@ LOOKUPS = [
     "hmy_getTransactionReceipt",
     "hmyv2_getStakingTransactionByHash",
 ]
-
-
-def signed(nonce: int = 0, **fields: Any) -> str:
-    base = {"to": "0x" + "22" * 20, "value": 7, "gas": 21000, "gasPrice": 10**11, "nonce": nonce}
-    made = Account.sign_transaction({**base, "chainId": 1_666_700_000, **fields}, KEY)
-    return str(made.raw_transaction.to_0x_hex())
 
 
 async def test_a_sent_transaction_is_looked_up_on_the_node_that_took_it() -> None:
@@ -122,7 +112,7 @@ async def test_when_the_node_that_took_it_is_gone_the_others_are_asked() -> None
 async def test_the_pending_nonce_is_read_where_the_client_sent_last() -> None:
     async with harmony_nodes(3, gossip=60.0) as nodes, proxying(nodes) as proxy:
         for nonce in range(4):
-            await proxy.call("eth_sendRawTransaction", signed(nonce))
+            await proxy.call("eth_sendRawTransaction", signed(nonce=nonce))
             asked = [await proxy.call("eth_getTransactionCount", SENDER, "pending") for _ in range(3)]
             assert len({reply.node for reply in asked}) == 1
 

@@ -6,27 +6,23 @@ import asyncio
 from typing import Any
 
 import pytest
-from eth_account import Account
 
 from rpcaccel.simnode.chain import raw_tx
 from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support import wallet
 from tests.support.fleet import GatedNode, gated_nodes
 from tests.support.proxy import HARMONY_ID, Proxy, Reply, proxying
 from tests.support.waiting import until
 
-KEY = "0x" + "11" * 32
 SEND = "eth_sendRawTransaction"
 
 
 def signed(nonce: int = 0, *, chain_id: int = HARMONY_ID, value: int = 7) -> tuple[str, str]:
     """A wallet's transaction and its hash, both in hex."""
-    made = Account.sign_transaction(
-        {"to": "0x" + "22" * 20, "value": value, "gas": 30000, "gasPrice": 10**11, "nonce": nonce, "chainId": chain_id},
-        KEY,
-    )
-    return "0x" + bytes(made.raw_transaction).hex(), "0x" + bytes(made.hash).hex()
+    raw = wallet.signed(chain_id, gas=30000, nonce=nonce, value=value)
+    return raw, "0x" + keccak256(bytes.fromhex(raw[2:])).hex()
 
 
 def in_harmonys_form(nonce: int = 0) -> tuple[str, str]:

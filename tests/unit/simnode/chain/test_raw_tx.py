@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from rpcaccel.simnode.chain import raw_tx
 from rpcaccel.simnode.chain.raw_tx import keccak256
+from tests.support.wallet import KEY, SENDER, signed
 
-KEY = "0x" + "11" * 32
-SENDER = Account.from_key(KEY).address.lower()
 FEES: list[dict[str, Any]] = [
     {"gasPrice": 10**11},
     {"gasPrice": 10**11, "chainId": None},
@@ -24,9 +23,9 @@ FEES: list[dict[str, Any]] = [
 def test_a_wallets_transaction_is_read_with_its_sender(fees: dict[str, Any]) -> None:
     fields = {"to": "0x" + "22" * 20, "value": 7, "gas": 30000, "nonce": 3, "chainId": 5, "data": b"\1\2", **fees}
     fields = {name: value for name, value in fields.items() if value is not None}
-    signed = Account.sign_transaction(fields, KEY)
-    read = raw_tx.read(bytes(signed.raw_transaction))
-    assert (read.hash, "0x" + read.sender.hex()) == (bytes(signed.hash), SENDER)
+    made = Account.sign_transaction(fields, KEY)
+    read = raw_tx.read(bytes(made.raw_transaction))
+    assert (read.hash, "0x" + read.sender.hex()) == (bytes(made.hash), SENDER.lower())
     assert (read.to, read.value, read.gas, read.nonce, read.data) == (b"\x22" * 20, 7, 30000, 3, b"\1\2")
     assert read.gas_price == 10**11
     assert read.chain_id == fields.get("chainId")
@@ -34,8 +33,7 @@ def test_a_wallets_transaction_is_read_with_its_sender(fees: dict[str, Any]) -> 
 
 
 def test_a_creation_names_the_contracts_address() -> None:
-    fields = {"value": 0, "gas": 60000, "nonce": 0, "chainId": 5, "data": b"\1", "gasPrice": 1}
-    read = raw_tx.read(bytes(Account.sign_transaction(fields, KEY).raw_transaction))
+    read = raw_tx.read(bytes.fromhex(signed(5, to=None, gas=60000, data=b"\1")[2:]))
     assert read.to is None
     assert read.created == keccak256(raw_tx.encode([read.sender, b""]))[12:]
     assert raw_tx.intrinsic_gas(read) == 53016

@@ -4,7 +4,6 @@ import asyncio
 import time
 
 import pytest
-from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,15 +12,11 @@ from rpcaccel.simnode.chain.blocks import ChainSpec
 from rpcaccel.simnode.chain.sim_chain import ByClock, ByHand, SimChain, WallClock
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 from tests.support.manual_clock import ManualClock
-
-KEY = "0x" + "11" * 32
+from tests.support.wallet import signed
 
 
 def transfer(chain_id: int, nonce: int = 0) -> raw_tx.RawTransaction:
-    signed = Account.sign_transaction(
-        {"to": "0x" + "22" * 20, "value": 7, "gas": 21000, "gasPrice": 10**11, "nonce": nonce, "chainId": chain_id}, KEY
-    )
-    return raw_tx.read(bytes(signed.raw_transaction))
+    return raw_tx.read(bytes.fromhex(signed(chain_id, nonce=nonce)[2:]))
 
 
 @given(st.integers(1, 2**40), st.integers(0, 3))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from eth_account import Account
 
 from rpcaccel.simnode.methods.node_methods import VERSIONS
 from rpcaccel.simnode.server.factories import ethereum_chain, knobs
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.wallet import signed
 
 OTHERS = [client for client in VERSIONS if client != "geth"]
 
@@ -63,11 +61,10 @@ async def test_a_log_has_the_members_of_its_client_also_in_receipts(
 
 @pytest.mark.parametrize("client", OTHERS)
 async def test_a_signature_is_spelled_by_the_kind_of_its_transaction(client: str) -> None:
-    fields = {"to": "0x" + "22" * 20, "gas": 21000, "nonce": 0, "chainId": 1337, "value": 1}
-    fees = {"maxFeePerGas": 10**11, "maxPriorityFeePerGas": 10**9}
-    raw: Any = Account.sign_transaction({**fields, **fees}, "0x" + "11" * 32).raw_transaction
     one = node(client)
-    typed = await one.ask("eth_sendRawTransaction", raw.to_0x_hex())
+    typed = await one.ask(
+        "eth_sendRawTransaction", signed(1337, gasPrice=None, maxFeePerGas=10**11, maxPriorityFeePerGas=10**9)
+    )
     one.chain.advance(1)
     tx = await one.ask("eth_getTransactionByHash", typed)
     assert int(tx["type"], 16) == 2

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from eth_account import Account
 
 from rpcaccel.simnode.chain.addresses import to_hex
 from rpcaccel.simnode.chain.sim_chain import SimChain
@@ -11,6 +8,7 @@ from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.manual_clock import ManualClock
+from tests.support.wallet import signed
 
 
 async def test_logs_are_those_of_the_receipts(chain: SimChain, node: SimNode) -> None:
@@ -45,16 +43,7 @@ async def test_filters_tell_what_is_new_and_only_on_their_own_node(chain: SimCha
     ranged = {"fromBlock": hex(179), "toBlock": "latest"}
     assert await node.ask("eth_getFilterChanges", logs) == await node.ask("eth_getLogs", ranged) != []
     assert await node.ask("eth_getFilterLogs", logs) == await node.ask("eth_getLogs", {})
-    fields = {
-        "to": "0x" + "22" * 20,
-        "gas": 21000,
-        "gasPrice": 10**11,
-        "nonce": 0,
-        "chainId": 1_666_700_000,
-        "value": 1,
-    }
-    raw: Any = Account.sign_transaction(fields, "0x" + "11" * 32).raw_transaction
-    name = await node.ask("eth_sendRawTransaction", raw.to_0x_hex())
+    name = await node.ask("eth_sendRawTransaction", signed())
     assert await node.ask("eth_getFilterChanges", pending) == [name]
     assert await node.ask("eth_getFilterChanges", pending) == []
     with pytest.raises(RpcError, match="filter not found"):

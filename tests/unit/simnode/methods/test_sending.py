@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from eth_account import Account
 
 from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.log_methods import fits
@@ -14,14 +13,7 @@ from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, knobs
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.manual_clock import ManualClock
-
-KEY = "0x" + "11" * 32
-SENDER = Account.from_key(KEY).address
-
-
-def signed(chain: int = 1_666_700_000, **fields: Any) -> str:
-    base = {"to": "0x" + "22" * 20, "value": 7, "gas": 21000, "gasPrice": 10**11, "nonce": 0, "chainId": chain}
-    return str(Account.sign_transaction({**base, **fields}, KEY).raw_transaction.to_0x_hex())
+from tests.support.wallet import SENDER, signed
 
 
 async def test_a_sent_transaction_is_pending_then_mined_and_moves_nonce_and_money(
@@ -52,7 +44,7 @@ async def test_a_sent_transaction_is_pending_then_mined_and_moves_nonce_and_mone
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"chain": 77}, "blockchain chain id:2, given 77: invalid chain id for signer"),
+        ({"chain_id": 77}, "blockchain chain id:2, given 77: invalid chain id for signer"),
         ({"gasPrice": 5}, "transaction underpriced"),
         ({"gas": 100}, "intrinsic gas too low"),
         ({"gas": 90_000_000}, "exceeds block gas limit"),
@@ -66,7 +58,7 @@ async def test_a_bad_transaction_is_refused_in_the_nodes_words(
     with pytest.raises(RpcError, match=re.escape(text)):
         await node.ask("hmyv2_sendRawTransaction", signed(**fields))
     sink = await node.ask("hmyv2_getCurrentTransactionErrorSink")
-    assert [entry["error-message"] for entry in sink] == ([] if "chain" in fields else [text])
+    assert [entry["error-message"] for entry in sink] == ([] if "chain_id" in fields else [text])
 
 
 async def test_the_same_bytes_again_are_known_and_an_old_nonce_is_too_low(chain: SimChain, node: SimNode) -> None:
@@ -99,9 +91,6 @@ async def test_a_creation_leaves_a_contract_that_answers(chain: SimChain, node: 
     assert await node.ask("eth_getCode", address, hex(178)) == "0x"
     word = await node.ask("eth_call", {"to": address, "data": "0x12345678"}, "latest")
     assert int(word[-16:], 16) == 179
-
-
-KEY = "0x" + "11" * 32
 
 
 async def test_gossip_brings_a_transaction_to_other_nodes_after_a_while() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from eth_account import Account
 
 from rpcaccel.simnode.chain.blocks import ChainSpec
 from rpcaccel.simnode.chain.sim_chain import ByClock, SimChain
@@ -18,6 +17,7 @@ from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, kno
 from rpcaccel.simnode.server.sim_server import SimNode
 from rpcaccel.simnode.server.sim_sockets import framed
 from tests.support.manual_clock import ManualClock
+from tests.support.wallet import signed
 
 Socket = aiohttp.ClientWebSocketResponse
 Open = Callable[[SimNode], Awaitable[Socket]]
@@ -231,12 +231,6 @@ async def test_geth_tells_pending_transactions_by_hash_or_whole_once_gossip_brou
         clock.advance(2.0)
         name, whole = await pushed(socket, 2)
         assert (name, whole["hash"], whole["blockHash"], whole["nonce"]) == (sent, sent, None, "0x0")
-
-
-def signed(chain: int, **fields: Any) -> str:
-    """A signed transfer of the chain with this id."""
-    base = {"to": "0x" + "22" * 20, "value": 7, "gas": 21000, "gasPrice": 10**11, "nonce": 0, "chainId": chain}
-    return str(Account.sign_transaction({**base, **fields}, "0x" + "11" * 32).raw_transaction.to_0x_hex())
 
 
 async def test_an_unparsable_message_ends_the_connection_and_its_subscriptions(opened: Open) -> None:
