@@ -1,1 +1,1 @@
-"""The HTTP side of a simulated node: connections, envelopes, faults, rate limits and counters."""
+"""The sockets of a simulated node: HTTP and WebSocket, answers, pushes, faults, limiters and counts."""
