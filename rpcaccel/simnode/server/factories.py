@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from rpcaccel.simnode.chain.blocks import ChainSpec
@@ -12,6 +12,8 @@ from rpcaccel.simnode.chain.knobs import Knobs
 from rpcaccel.simnode.chain.sim_chain import ByHand, Clock, SimChain
 from rpcaccel.simnode.server.sim_server import SimNode
 
+Serving = AbstractAsyncContextManager[list[SimNode]]
+"""Nodes that are served while a block runs."""
 DEMO_LATENCY = ("jitter:40ms+8ms", "jitter:90ms+15ms", "jitter:200ms+40ms")
 DEMO_WANDER = (0.0, 0.0, 0.2)
 """The slowest of the demo's nodes is one block behind at every fifth block."""
@@ -64,18 +66,14 @@ async def running(
         await asyncio.gather(*(node.kill() for node in nodes))
 
 
-@asynccontextmanager
-async def harmony_nodes(count: int = 3, *, head: int = 200, **positions: Any) -> AsyncIterator[list[SimNode]]:
+def harmony_nodes(count: int = 3, *, head: int = 200, **positions: Any) -> Serving:
     """`count` Harmony nodes of one hand-moved chain: `async with harmony_nodes(3, latency="5ms") as nodes`."""
-    async with running(harmony_chain(head), count, **positions) as nodes:
-        yield nodes
+    return running(harmony_chain(head), count, **positions)
 
 
-@asynccontextmanager
-async def ethereum_nodes(count: int = 3, *, head: int = 200, **positions: Any) -> AsyncIterator[list[SimNode]]:
+def ethereum_nodes(count: int = 3, *, head: int = 200, **positions: Any) -> Serving:
     """`count` geth-like nodes of one hand-moved chain."""
-    async with running(ethereum_chain(head), count, **positions) as nodes:
-        yield nodes
+    return running(ethereum_chain(head), count, **positions)
 
 
 def demo_nodes(spec: ChainSpec | None = None) -> list[SimNode]:

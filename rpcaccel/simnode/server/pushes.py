@@ -103,6 +103,9 @@ def _criteria(value: Any, *, geth: bool) -> View:
         raise _invalid(f"invalid argument 1: json: cannot unmarshal {kind} into Go value of type filters.input")
     _check_choices(value.get("address"), 20, "address")
     topics = value.get("topics") or []
+    if not isinstance(topics, list):
+        member = f"{go_kind(topics)} into Go struct field input.topics of type []interface {{}}"
+        raise _invalid(f"invalid argument 1: json: cannot unmarshal {member}")
     if geth and len(topics) > 4:
         raise _invalid("invalid argument 1: exceed max topics")
     for place in topics:

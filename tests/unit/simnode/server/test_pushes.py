@@ -11,6 +11,7 @@ from rpcaccel.simnode.server.pushes import read_token, read_topic
 
 BOTH = ("harmony", "ethereum")
 TOPIC = "0x" + "33" * 32
+TOPICS_FIELD = "Go struct field input.topics of type []interface {}"
 
 
 def refused(kind: str, params: str, space: str = "eth") -> tuple[int, str]:
@@ -55,6 +56,12 @@ def refused(kind: str, params: str, space: str = "eth") -> tuple[int, str]:
         ),
         ('["logs",{"address":"0xzz"}]', -32602, "invalid argument 1: invalid address: invalid hex string"),
         ('["logs",{"address":[7]}]', -32602, "invalid argument 1: invalid address"),
+        ('["logs",{"address":7}]', -32602, "invalid argument 1: invalid address"),
+        (
+            '["logs",{"topics":7}]',
+            -32602,
+            f"invalid argument 1: json: cannot unmarshal number into {TOPICS_FIELD}",
+        ),
     ],
 )
 def test_a_subscribe_is_refused_in_the_nodes_words(kind: str, params: str, code: int, message: str) -> None:
