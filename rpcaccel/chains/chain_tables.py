@@ -32,6 +32,8 @@ from rpcaccel.core.replies.failure import FailureKind
 _T = TypeVar("_T")
 _DIRECTORY = resources.files("rpcaccel.chains")
 _TABLES = {"chain", "rules", "denied", "forms", "errors"}
+_ELSEWHERE = {"method": "expected full names under methods", "fills_later": "expected in the table [chain] only"}
+"""The members of a Rule that no [[rules]] table gives, and where they stand."""
 
 
 class ChainError(ValueError):
@@ -225,9 +227,9 @@ def _rules(
     for where, table in _each(file, document, "rules"):
         place = where + _first_name(table)
         group = _convert(file, place, table, _Group)
-        if group.method or group.fills_later:
-            key = "method" if group.method else "fills_later"
-            raise ChainError(f"{file}: {place}, key {key}: expected under methods, or in the table [chain]")
+        for key, said in _ELSEWHERE.items():
+            if getattr(group, key):
+                raise ChainError(f"{file}: {place}, key {key}: {said}")
         if bool(group.namespaces) != bool(group.names) or not (group.names or group.methods):
             raise ChainError(f"{file}: {place}, key names: give namespaces and names, or methods with their full names")
         for rule in group.rules():

@@ -165,7 +165,7 @@ def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() ->
         ('methods = ["c_three"]', 'methods = ["a_one"]', r"number 2 \(a_one …\), key names: a_one has a rule already"),
         ('methods = ["c_three"]', "", r"number 2, key names: give namespaces and names, or methods"),
         ('namespaces = ["a", "b"]', "", r"number 1 \(one …\), key names: give namespaces and names"),
-        ('cache = "head"', 'cache = "head"\nmethod = "a_one"', r"key method: expected under methods"),
+        ('cache = "head"', 'cache = "head"\nmethod = "a_one"', r"key method: expected full names under methods"),
         ('cache = "head"', 'cache = "head"\nskip = ["odd"]', r"key skip\[0\]: Invalid enum value 'odd'"),
         ('cache = "head"', 'cache = "head"\nneeds = ["luck"]', r"key needs\[0\]: Invalid enum value 'luck'"),
         ('kind = "pruned"', 'kind = "lost"', r"\[\[errors\]\] number 2, key kind: Invalid enum value 'lost'"),
