@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 import aiohttp
 import pytest
+import uvloop
 
 from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
@@ -48,6 +50,20 @@ def refusal() -> Ask:
 async def served(node: SimNode) -> AsyncIterator[SimNode]:
     async with node:
         yield node
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def on_each_loop(request: pytest.FixtureRequest) -> Iterator[Callable[[Coroutine[Any, Any, None]], None]]:
+    """Runs a story on a loop of asyncio and on one of uvloop, neither of which may have anything to complain of."""
+    troubles: list[dict[str, Any]] = []
+
+    def run(story: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.get_loop().set_exception_handler(lambda _loop, told: troubles.append(told))
+            runner.run(story)
+
+    yield run
+    assert troubles == []
 
 
 @pytest.fixture

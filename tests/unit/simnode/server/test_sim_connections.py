@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
-import uvloop
 
 from rpcaccel.simnode.server.factories import knobs
 from rpcaccel.simnode.server.sim_connections import server_context
@@ -19,8 +19,7 @@ from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.manual_clock import ManualClock
 
 HEAD = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_chainId", "params": []}
-LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-NewLoop = Callable[[], asyncio.AbstractEventLoop]
+OnLoop = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @pytest.fixture
@@ -34,8 +33,7 @@ def trusting(pem: Path) -> ssl.SSLContext:
     return context
 
 
-@LOOPS
-def test_a_node_serves_https_to_whoever_trusts_its_certificate_and_nobody_else(new_loop: NewLoop, pem: Path) -> None:
+def test_a_node_serves_https_to_whoever_trusts_its_certificate_and_nobody_else(on_each_loop: OnLoop, pem: Path) -> None:
     async def story() -> None:
         async with SimNode(tls=server_context(pem)) as node, aiohttp.ClientSession() as session:
             assert node.url.startswith("https://127.0.0.1:")
@@ -47,8 +45,7 @@ def test_a_node_serves_https_to_whoever_trusts_its_certificate_and_nobody_else(n
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await session.post(node.url, json=HEAD, ssl=ssl.create_default_context())
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(story())
+    on_each_loop(story())
 
 
 def test_a_certificate_is_made_once_for_all_who_name_its_file_and_is_kept_from_others(pem: Path) -> None:
@@ -86,14 +83,9 @@ async def test_opening_a_connection_costs_its_round_trips_once(tls: bool, pem: P
         assert node.counts.connections == 1
 
 
-@LOOPS
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_a_killed_node_cuts_connections_that_are_being_opened(new_loop: NewLoop, tls: bool, pem: Path) -> None:
-    troubles = []
-
+def test_a_killed_node_cuts_connections_that_are_being_opened(on_each_loop: OnLoop, tls: bool, pem: Path) -> None:
     async def story() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _loop, told: troubles.append(told))
         clock = ManualClock()
         node = SimNode(clock=clock, knobs=knobs(connect="1s"), tls=server_context(pem) if tls else None)
         await node.start()
@@ -109,8 +101,6 @@ def test_a_killed_node_cuts_connections_that_are_being_opened(new_loop: NewLoop,
             for client in opened:
                 client.setblocking(False)
                 with contextlib.suppress(ConnectionError):
-                    assert await asyncio.wait_for(loop.sock_recv(client, 1), 10) == b""
+                    assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 10) == b""
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(story())
-    assert troubles == []
+    on_each_loop(story())
