@@ -42,6 +42,14 @@ _WRITTEN_FORMS = {
     "chainId type maxFeePerGas maxPriorityFeePerGas accessList",
     ("staking transaction", "harmony"): "blockHash blockNumber from gas gasPrice hash msg nonce r s timestamp "
     "transactionIndex type v",
+    ("pushed header", "eth"): "parentHash sha3Uncles nonce miner stateRoot transactionsRoot receiptsRoot logsBloom "
+    "difficulty number gasLimit gasUsed timestamp extraData mixHash hash",
+    (
+        "pushed header",
+        "geth",
+    ): "parentHash sha3Uncles miner stateRoot transactionsRoot receiptsRoot logsBloom "
+    "difficulty number gasLimit gasUsed timestamp extraData mixHash nonce baseFeePerGas withdrawalsRoot blobGasUsed "
+    "excessBlobGas parentBeaconBlockRoot requestsHash blockAccessListHash slotNumber hash",
     ("receipt", "harmony"): "blockHash blockNumber contractAddress cumulativeGasUsed effectiveGasPrice from gasUsed "
     "logs logsBloom root shardID status to transactionHash transactionIndex",
     ("receipt", "eth"): "blockHash blockNumber contractAddress cumulativeGasUsed effectiveGasPrice from gasUsed logs "
@@ -208,27 +216,15 @@ def receipt(branch: Branch, tx: Tx, block: Block, version: str) -> View:
     return _view("receipt", version, facts)
 
 
-_HARMONY_HEADER = (
-    *("parentHash", "sha3Uncles", "nonce", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom"),
-    *("difficulty", "number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "hash"),
-)
-_GETH_HEADER = (
-    *("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom", "difficulty"),
-    *("number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "nonce", "baseFeePerGas"),
-    *("withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot", "requestsHash"),
-    *("blockAccessListHash", "slotNumber", "hash"),
-)
-
-
 def pushed_header(branch: Branch, block: Block, version: str) -> View:
     """A newHeads notification. geth has null for members of forks that are not active. Harmony's differs from the
     block: no uncles hash, and the miner is the address of the leader's BLS key."""
     view = block_object(branch, block, version, Shown())
     if version == "geth":
-        return {name: view.get(name) for name in _GETH_HEADER}
+        return {name: view.get(name) for name in _FORMS["pushed header", "geth"]}
     view |= {"sha3Uncles": ZERO_HASH, "miner": key_address(branch, block)}
     own = {"viewID": block.number, "epoch": block.epoch, "shardID": branch.spec.shard}
-    return {name: view[name] for name in _HARMONY_HEADER} | own
+    return {name: view[name] for name in _FORMS["pushed header", "eth"]} | own
 
 
 def key_address(branch: Branch, block: Block) -> str:

@@ -22,7 +22,7 @@ from rpcaccel.simnode.chain.knobs import Knobs
 from rpcaccel.simnode.chain.sim_chain import Clock, SimChain, WallClock
 from rpcaccel.simnode.server.envelope import EMPTY_BATCH, PARSE_ERROR, DropConnection, Parsed, joined, parse
 from rpcaccel.simnode.server.faults import cut, faulty_answer, plain, rpc_answer
-from rpcaccel.simnode.server.responder import Counts, Responder
+from rpcaccel.simnode.server.responder import Responder
 from rpcaccel.simnode.server.sim_connections import CutAtOnce, Opening, close_listener
 from rpcaccel.simnode.server.sim_sockets import SimSockets
 
@@ -53,6 +53,8 @@ class SimNode:
         self.knobs = knobs or Knobs()
         self.clock: Clock = clock or WallClock()
         self.brain = Responder(self.chain, name, self.knobs, self.clock)
+        self.ask = self.brain.ask
+        self.counts = self.brain.counts
         self.sockets = SimSockets(self.brain, self._cut_all)
         self._tls = tls
         self._opening: WeakSet[Opening] = WeakSet()
@@ -71,14 +73,6 @@ class SimNode:
     @property
     def head(self) -> int:
         return self.brain.head
-
-    @property
-    def counts(self) -> Counts:
-        return self.brain.counts
-
-    async def ask(self, method: str, *params: Any) -> Any:
-        """The decoded result of a call, without HTTP, latency, faults or counting. Raises RpcError."""
-        return await self.brain.ask(method, *params)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
