@@ -49,7 +49,7 @@ class KeptQuotas(Struct, frozen=True, kw_only=True):
 
 
 class OtherHosts(Protocol):
-    """The part of stores.redis.quota_sums.QuotaSums used here."""
+    """The part of stores.redis.shared_counters.QuotaSums used here."""
 
     async def open(self) -> None:
         """Connect. Never raises."""
@@ -136,7 +136,7 @@ class Quotas:
             self._shared_by = redis
             # A host without Redis does not import its client, which takes 80 ms.
             if redis.url:
-                from rpcaccel.stores.redis.quota_sums import QuotaSums  # noqa: PLC0415
+                from rpcaccel.stores.redis.shared_counters import QuotaSums  # noqa: PLC0415
 
                 await self.share_by(QuotaSums(redis, self._host))
             else:

@@ -7,46 +7,26 @@ there when it comes back, also with Sentinel and in a cluster.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.board_entries import (
-    BoardCursor,
-    ForeignData,
-    Heard,
-    HostEntry,
-    Met,
-    Posted,
-    UnreachableError,
-)
-from rpcaccel.stores.redis.fault import reason
-from rpcaccel.stores.redis.redis_server import Server
-from rpcaccel.stores.redis.replies import (
-    ForeignReplyError,
-    as_bytes,
-    as_integer,
-    as_list,
-    as_optional_bytes,
-)
-from rpcaccel.stores.redis.store import topology
-
-T = TypeVar("T")
+from rpcaccel.stores.redis.board_entries import BoardCursor, Heard, HostEntry, Met, Posted, UnreachableError
+from rpcaccel.stores.redis.replies import NoServerError, reason
+from rpcaccel.stores.redis.topology import topology
 
 KEPT = 1000
 """Number of messages that are kept, about. A host that was away for longer is told that it missed older ones."""
 _AT_ONCE = 100
-_LONGEST_RUN = 64
+_MAX_RUN_BYTES = 64
 """Bytes of the id of a run."""
-_LONGEST_MARK = 64
-_LONGEST_SHARED = 4 << 20
+_MAX_MARK_BYTES = 64
+_MAX_SHARED_BYTES = 4 << 20
 """Bytes of the posted document, and of all messages that are read at once but the last."""
 _HEAR = """
-if redis.call('TYPE', KEYS[1])['ok'] ~= 'stream' then return {} end
 local told, size = {}, 0
 for _, entry in ipairs(redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'COUNT', ARGV[4])) do
   local field = entry[2]
@@ -55,7 +35,7 @@ for _, entry in ipairs(redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'COUNT', A
     told[#told + 1] = {entry[1], field[2], field[4]}
     size = size + #field[4]
   else
-    told[#told + 1] = {entry[1]}
+    told[#told + 1] = {entry[1], false, false}
   end
   if size > tonumber(ARGV[6]) then break end
 end
@@ -64,25 +44,16 @@ return told
 """Returns messages with their run and text; of an entry that is no message only the id, however large it is."""
 
 _SAY = """
-local kind = redis.call('TYPE', KEYS[1])['ok']
-if kind ~= 'stream' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
 local run = ARGV[1]
 for _, entry in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[4])) do
   local field = entry[2]
   if #field == 4 and field[1] == 'run' and #field[2] <= tonumber(ARGV[5]) then run = field[2] break end
 end
-local said = redis.pcall('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'run', run, 'word', ARGV[3])
-if type(said) == 'table' and said['err'] and string.find(said['err'], ' ID') then
-  redis.call('DEL', KEYS[1])
-  return redis.call('XADD', KEYS[1], '*', 'run', ARGV[1], 'word', ARGV[3])
-end
-return said
+return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'run', run, 'word', ARGV[3])
 """
-"""Appends a message. Each message names its run: a new run begins when the messages in Redis were lost. A key of
-another type is replaced, and so is a stream with an entry of the last possible id, which takes no more of them."""
+"""Appends a message. Each message names its run: a new run begins when the messages in Redis were lost."""
 
 _READ = """
-if redis.call('TYPE', KEYS[1])['ok'] ~= 'hash' then return {false, false} end
 local mark = redis.call('HGET', KEYS[1], 'mark')
 if mark and #mark > tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) return {false, false} end
 local document = ARGV[2] ~= '0' and redis.call('HGET', KEYS[1], 'document')
@@ -92,8 +63,6 @@ return {mark, document}
 """Returns the mark, and the document if its greatest length is given. An entry too long for either is none."""
 
 _POST = """
-local kind = redis.call('TYPE', KEYS[1])['ok']
-if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
 local now = redis.call('HGET', KEYS[1], 'mark') or ''
 if now ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'mark', ARGV[2], 'document', ARGV[3])
@@ -109,8 +78,6 @@ FORGOTTEN = 300.0
 _STAMP = 16
 """Bytes that the time of a document takes, at the most."""
 _MEET = """
-local kind = redis.call('TYPE', KEYS[1])['ok']
-if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f:', now) .. ARGV[2])
@@ -136,6 +103,10 @@ differ. Removes entries that are too old, too long, stamped in the future (the c
 server with another clock took over) or no entries of this kind at all, and of too many those heard longest ago."""
 
 
+_SETTINGS, _WORDS, _HOSTS = "the shared settings", "the stream of purges", "what hosts tell of themselves"
+_Age = Annotated[int, Meta(ge=0, le=1 << 53)]
+
+
 class Board:
     """The board under the prefix of `settings`; every command has the write timeout."""
 
@@ -146,7 +117,6 @@ class Board:
         self._document = f"{tagged}:settings".encode()
         self._words = f"{tagged}:words".encode()
         self._hosts = f"{tagged}:hosts".encode()
-        self._foreign = ForeignData()
 
     def __repr__(self) -> str:
         return f"<Board {' '.join(map(repr, self._topology.servers))}>"
@@ -161,7 +131,7 @@ class Board:
 
     def notices(self) -> list[str]:
         """Sentences about what was passed over, because another program wrote it."""
-        return self._foreign.notices()
+        return self._topology.foreign.notices()
 
     async def mark(self) -> str:
         """The mark of the document; empty without a document. Raises UnreachableError."""
@@ -169,7 +139,7 @@ class Board:
 
     async def read(self) -> Posted | None:
         """The document on the board; None without one. Raises UnreachableError."""
-        posted = await self._read(_LONGEST_SHARED)
+        posted = await self._read(_MAX_SHARED_BYTES)
         return posted if posted.mark else None
 
     async def post(self, before: str, mark: str, document: bytes) -> bool:
@@ -178,12 +148,12 @@ class Board:
         Raises UnreachableError.
         """
         marks = before.encode("latin-1"), mark.encode("latin-1")
-        return bool(await self._ask(as_integer, self._document, "EVAL", _POST, 1, self._document, *marks, document))
+        return bool(await self._ask(int, _SETTINGS, "EVAL", _POST, 1, self._document, *marks, document))
 
     async def say(self, word: bytes) -> None:
         """Post a message to every host. Raises UnreachableError."""
-        run, bounds = secrets.token_hex(8), (_AT_ONCE, _LONGEST_RUN)
-        await self._ask(as_bytes, self._words, "EVAL", _SAY, 1, self._words, run, KEPT, word, *bounds)
+        run, bounds = secrets.token_hex(8), (_AT_ONCE, _MAX_RUN_BYTES)
+        await self._ask(bytes, _WORDS, "EVAL", _SAY, 1, self._words, run, KEPT, word, *bounds)
 
     async def last(self) -> BoardCursor:
         """The cursor after the last message; without any, an empty message is posted first. Raises UnreachableError."""
@@ -209,73 +179,45 @@ class Board:
         self, place: BoardCursor, found: Sequence[_StreamEntry], lost: Literal["", "older", "all"] = ""
     ) -> Heard:
         words = [entry.word for entry in found if entry.word is not None]
-        self._foreign.note("the stream of purges", len(found) - len(words))
+        self._topology.foreign.note(_WORDS, len(found) - len(words))
         return Heard(found[-1].cursor if found else place, words, lost)
 
     async def meet(self, run: str, document: bytes) -> Met:
         """Replace what the host of this run tells, and return what all hosts tell. Raises UnreachableError."""
-        bounds = (int(FORGOTTEN * 1000), LONGEST_DOCUMENT + _STAMP, MOST_HOSTS, _LONGEST_RUN)
-        met = await self._ask(_as_met, self._hosts, "EVAL", _MEET, 1, self._hosts, run, document, *bounds)
-        self._foreign.note("what hosts tell of themselves", met.dropped)
-        return met
+        bounds = (int(FORGOTTEN * 1000), LONGEST_DOCUMENT + _STAMP, MOST_HOSTS, _MAX_RUN_BYTES)
+        shape = tuple[int, list[tuple[bytes, _Age, bytes]]]
+        dropped, kept = await self._ask(shape, _HOSTS, "EVAL", _MEET, 1, self._hosts, run, document, *bounds)
+        self._topology.foreign.note(_HOSTS, dropped)
+        # Another program may have made the name of any bytes.
+        return Met([HostEntry(name.decode(errors="replace"), age / 1000, told) for name, age, told in kept], dropped)
 
     async def leave(self, run: str) -> None:
         """Remove what the host of this run told of itself. Raises UnreachableError."""
-        await self._ask(as_integer, self._hosts, "HDEL", self._hosts, run)
+        await self._ask(int, _HOSTS, "HDEL", self._hosts, run)
 
     async def _read(self, longest: int) -> Posted:
-        bounds = (_LONGEST_MARK, longest)
-        posted = await self._ask(_as_posted, self._document, "EVAL", _READ, 1, self._document, *bounds)
-        self._foreign.note("the shared settings", int(bool(longest and posted.mark and not posted.document)))
-        return posted
+        bounds = (_MAX_MARK_BYTES, longest)
+        shape = tuple[bytes | None, bytes | None]
+        mark, document = await self._ask(shape, _SETTINGS, "EVAL", _READ, 1, self._document, *bounds)
+        self._topology.foreign.note(_SETTINGS, int(bool(longest and mark and not document)))
+        return Posted((mark or b"").decode("latin-1"), document or b"")
 
     async def _range(self, command: str, first: bytes, last: bytes, most: int) -> list[_StreamEntry]:
-        bounds = (most, _LONGEST_RUN, _LONGEST_SHARED)
-        return await self._ask(_as_entries, self._words, "EVAL", _HEAR, 1, self._words, command, first, last, *bounds)
+        bounds = (most, _MAX_RUN_BYTES, _MAX_SHARED_BYTES)
+        shape = list[tuple[bytes, bytes | None, bytes | None]]
+        found = await self._ask(shape, _WORDS, "EVAL", _HEAR, 1, self._words, command, first, last, *bounds)
+        return [_StreamEntry(BoardCursor(place, run or b""), word) for place, run, word in found]
 
-    async def _ask(self, read: Callable[[Any], T], key: bytes, *command: Any) -> T:
-        """What `read` makes of the reply. Raises UnreachableError."""
-        routes = self._topology.for_writing([key])
-        if not routes or not routes[0][1]:
-            raise UnreachableError(self._topology.fault)
-        server: Server = routes[0][0]
-        try:
-            async with asyncio.timeout(self._timeout):
-                answer = read(await server.call(*command))
-        except Exception as error:  # whatever the client raises means that there is no answer
-            server.failed(error)
-            raise UnreachableError(reason(error)) from error
-        server.succeeded()
-        return answer
+    async def _ask(self, shape: Any, kept: str, *command: Any) -> Any:
+        """The reply to a command, of the type `shape`. Raises UnreachableError."""
+        (reply,) = await self._topology.ask(shape, [command], self._timeout, kept)
+        if isinstance(reply, Exception):
+            why = self._topology.fault if isinstance(reply, NoServerError) else reason(reply)
+            raise UnreachableError(why) from reply
+        return reply
 
 
 class _StreamEntry(Struct, frozen=True):
     cursor: BoardCursor
     word: bytes | None
     """None of an entry that another program wrote."""
-
-
-def _as_entries(reply: Any) -> list[_StreamEntry]:
-    return [_as_entry(as_list(entry)) for entry in as_list(reply)]
-
-
-def _as_entry(parts: Sequence[Any]) -> _StreamEntry:
-    if len(parts) not in (1, 3):
-        raise ForeignReplyError("no entry of a stream")
-    place, run, word = (as_bytes(part) for part in (*parts, b"", b"")[:3])
-    return _StreamEntry(BoardCursor(place, run), word if len(parts) == 3 else None)
-
-
-def _as_posted(reply: Any) -> Posted:
-    mark, document = (as_optional_bytes(part) or b"" for part in as_list(reply, 2))
-    return Posted(mark.decode("latin-1"), document)
-
-
-def _as_met(reply: Any) -> Met:
-    dropped, kept = as_list(reply, 2)
-    entries = []
-    for entry in as_list(kept):
-        name, age, document = as_list(entry, 3)
-        # Another program may have made the name of any bytes.
-        entries.append(HostEntry(as_bytes(name).decode(errors="replace"), as_integer(age) / 1000, as_bytes(document)))
-    return Met(entries, as_integer(dropped))

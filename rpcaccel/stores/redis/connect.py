@@ -20,9 +20,8 @@ from redis.exceptions import AuthenticationError, RedisError
 from redis.exceptions import ConnectionError as LostError
 
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.fault import is_about_database
 from rpcaccel.stores.redis.redis_url import RedisTarget, parse
-from rpcaccel.stores.redis.replies import ReplyBounds
+from rpcaccel.stores.redis.replies import ReplyBounds, is_about_database
 
 SPARE = 4
 """Connections beyond those for reads: for writes, probes, purges and leases."""

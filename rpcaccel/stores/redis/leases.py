@@ -12,116 +12,40 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.stores.base import NoLease
 from rpcaccel.stores.redis.reads import Reads
-from rpcaccel.stores.redis.redis_server import Server, Topology
+from rpcaccel.stores.redis.replies import NoServerError
+from rpcaccel.stores.redis.topology import Command, Server, Topology
 from rpcaccel.stores.redis.writes import Writes
 from rpcaccel.stores.tasks import cancel_and_wait
 
-FIRST_LOOK = 0.005
-LONGEST_LOOK = 0.05
+FIRST_POLL_SECONDS = 0.005
+MAX_POLL_SECONDS = 0.05
 """Seconds between two polls for the entry: the first pause, doubled up to the longest."""
-LOOKS = 40
+POLLS = 40
 """Polls for the entry in the time that is waited, about: where that is short, the pauses are shorter."""
-
-AT_ONCE = 2
-"""Pipelines of one process to each server at the same time. Further commands wait for one of them to end."""
-CHUNK = 64
-"""Commands in one pipeline at the most."""
-
-
-class RedisLease:
-    """A lease that this process holds."""
-
-    __slots__ = ("_key", "_leases", "_name", "_until")
-
-    def __init__(self, leases: Leases, key: bytes, name: bytes, until: float) -> None:
-        self._leases = leases
-        self._key = key
-        self._name = name
-        self._until = until
-
-    async def release(self) -> None:
-        """End the lease after the queued write of its key. Never raises."""
-        await self._leases.release(self._key, self._name, self._until)
-
+MAX_PIPELINED_COMMANDS = 128
 
 Reply = asyncio.Future[Any]
 """The reply of a command; an exception as its result: the server refused it, or was not reached."""
 
 
-class Commands:
-    """Sends single commands to primaries, those of one turn of the event loop together. Nobody's cancellation stops a
-    command."""
+class RedisLease:
+    """A lease that this process holds."""
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._waiting: list[tuple[bytes, tuple[Any, ...], Reply]] = []
-        self._scheduled = False
-        self._tasks: dict[Server, set[asyncio.Task[None]]] = {}
+    __slots__ = ("_end",)
 
-    def ask(self, name: bytes, *command: Any) -> Reply:
-        """Send a command about the key `name`."""
-        loop = asyncio.get_running_loop()
-        reply: Reply = loop.create_future()
-        if not self._scheduled:
-            self._scheduled = True
-            loop.call_soon(self._send)
-        self._waiting.append((name, command, reply))
-        return reply
+    def __init__(self, end: Callable[[], Awaitable[None]]) -> None:
+        self._end = end
 
-    def _send(self) -> None:
-        waiting, self._waiting, self._scheduled = self._waiting, [], False
-        asked: dict[Server, list[tuple[tuple[Any, ...], Reply]]] = {}
-        for name, command, reply in waiting:
-            server = next((server for server, _ in self._topology.for_writing([name])), None)
-            if server is None:
-                _settle(reply, ConnectionError("no server is up"))
-            elif len(asked.get(server, ())) >= CHUNK * (AT_ONCE - len(self._tasks.get(server, ()))):
-                self._waiting.append((name, command, reply))  # the end of one of its pipelines sends it
-            else:
-                asked.setdefault(server, []).append((command, reply))
-        for server, group in asked.items():
-            tasks = self._tasks.setdefault(server, set())
-            for start in range(0, len(group), CHUNK):
-                task = asyncio.get_running_loop().create_task(self._execute(server, group[start : start + CHUNK]))
-                tasks.add(task)
-                task.add_done_callback(partial(self._ended, server))
-
-    def _ended(self, server: Server, task: asyncio.Task[None]) -> None:
-        tasks = self._tasks[server]
-        tasks.discard(task)
-        if not tasks:
-            del self._tasks[server]
-        if self._waiting and not self._scheduled:
-            self._send()
-
-    async def _execute(self, server: Server, group: Sequence[tuple[tuple[Any, ...], Reply]]) -> None:
-        replies: list[Any]
-        try:
-            replies = await server.together([command for command, _ in group])
-        except Exception as error:
-            server.failed(error)
-            replies = [error] * len(group)
-        for (_, reply), said in zip(group, replies, strict=True):
-            _settle(reply, said)
-
-    async def close(self) -> None:
-        """Cancel what is under way."""
-        for _, _, reply in self._waiting:
-            _settle(reply, ConnectionError("the store is closed"))
-        self._waiting = []
-        await cancel_and_wait(*(task for tasks in self._tasks.values() for task in tasks))
-
-
-def _settle(reply: Reply, said: Any) -> None:
-    if not reply.done():
-        reply.set_result(said)
+    async def release(self) -> None:
+        """End the lease after the queued write of its key. Never raises."""
+        await self._end()
 
 
 class Leases:
@@ -140,7 +64,6 @@ class Leases:
         opened: Callable[[bytes], Entry | None],
     ) -> None:
         self._topology = topology
-        self._commands = Commands(topology)
         self._writes = writes
         self._fresh = fresh
         self._prefix = prefix
@@ -148,24 +71,25 @@ class Leases:
         self._read_timeout = read_timeout
         self._write_timeout = write_timeout
         self._opened = opened
-        self._late: set[Reply] = set()
-        """The replies that nobody waits for any more: a lease that they grant is ended."""
+        self._unsent: dict[Server, list[tuple[Command, Reply]]] = {}
+        self._senders: dict[Server, asyncio.Task[None]] = {}
+        self._closed = False
         self.granted = self.waits = 0
 
     async def take(self, key: bytes, ttl: float) -> RedisLease | NoLease | None:
         """Take the lease of `key`; None when another process holds it. Granted without Redis if Redis does not
         answer, or has no place for the entry: in a cluster that may be on another server than the lease."""
-        if not self._topology.for_writing([self._value_prefix + key]):
+        if self._topology.primary_of(self._value_prefix + key) is None:
             return NoLease()
         name, until = self._prefix + key, time.monotonic() + ttl
-        reply = self._commands.ask(name, "SET", name, b"", "NX", "PX", max(1, int(ttl * 1000)))
+        reply = self._ask("SET", name, b"", "NX", "PX", max(1, int(ttl * 1000)))
         try:
             done, _ = await asyncio.wait({reply}, timeout=self._read_timeout)
         except asyncio.CancelledError:
-            self._give_up(reply, name, until)
+            reply.add_done_callback(partial(self._end_late, name, until))
             raise
         if not done:
-            self._give_up(reply, name, until)
+            reply.add_done_callback(partial(self._end_late, name, until))
             return NoLease()
         said = reply.result()
         if isinstance(said, Exception):
@@ -173,14 +97,14 @@ class Leases:
         if not said:
             return None
         self.granted += 1
-        return RedisLease(self, key, name, until)
+        return RedisLease(partial(self._release, key, name, until))
 
     async def wait(self, key: bytes, within: float, accepts: Callable[[Entry], bool]) -> Entry | None:
         """The entry that the holder puts; None when the lease ends without one, or after `within` seconds. While the
         entry there is one that `accepts` does not accept, the wait goes on."""
         self.waits += 1
         until = time.monotonic() + within
-        pause, longest = FIRST_LOOK, min(LONGEST_LOOK, max(FIRST_LOOK, within / LOOKS))
+        pause, longest = FIRST_POLL_SECONDS, min(MAX_POLL_SECONDS, max(FIRST_POLL_SECONDS, within / POLLS))
         refused: bytes | None = None
         while True:
             value, holder = self._fresh.ask(self._value_prefix + key), self._fresh.ask(self._prefix + key)
@@ -195,30 +119,46 @@ class Leases:
             await asyncio.sleep(pause)
             pause = min(pause * 2, longest)
 
-    async def release(self, key: bytes, name: bytes, until: float) -> None:
-        """End the lease `name`, which lives `until` (monotonic seconds), if it still does. Never raises."""
+    async def close(self) -> None:
+        """Cancel what is under way. Whoever waits for a reply waits no longer than its own deadline."""
+        self._closed = True
+        await cancel_and_wait(*self._senders.values())
+
+    async def _release(self, key: bytes, name: bytes, until: float) -> None:
+        """End the lease `name`, which lives `until` (monotonic seconds), if it still does."""
         try:
             async with asyncio.timeout(self._write_timeout):
                 await self._writes.settled(key)
                 if time.monotonic() < until:
-                    await asyncio.wait({self._commands.ask(name, "DEL", name)})
+                    await asyncio.wait({self._ask("DEL", name)})
         except TimeoutError:
             return  # the lease expires by itself
 
-    async def close(self) -> None:
-        """Cancel the background work."""
-        self._late.clear()
-        await self._commands.close()
+    def _end_late(self, name: bytes, until: float, reply: Reply) -> None:
+        """End a lease that was granted after the caller had left, so that others do not wait for it."""
+        if reply.result() and not isinstance(reply.result(), Exception) and time.monotonic() < until:
+            self._ask("DEL", name)
 
-    def _give_up(self, reply: Reply, name: bytes, until: float) -> None:
-        """End the lease if it is granted nevertheless, so that others do not wait for it."""
+    def _ask(self, *command: Any) -> Reply:
+        """Send a command to the primary of its key. Nobody's cancellation stops it."""
+        reply: Reply = asyncio.get_running_loop().create_future()
+        server = None if self._closed else self._topology.primary_of(command[1])
+        if server is None:
+            reply.set_result(NoServerError())
+            return reply
+        self._unsent.setdefault(server, []).append((command, reply))
+        if server not in self._senders:
+            self._senders[server] = asyncio.create_task(self._send(server))
+        return reply
 
-        def late(reply: Reply) -> None:
-            if reply in self._late:
-                self._late.discard(reply)
-                granted = reply.result() and not isinstance(reply.result(), Exception)
-                if granted and time.monotonic() < until:
-                    self._commands.ask(name, "DEL", name)
-
-        self._late.add(reply)
-        reply.add_done_callback(late)
+    async def _send(self, server: Server) -> None:
+        """Send what waits for a server, until nothing does. The task begins when the turn of the loop is over."""
+        try:
+            while waiting := self._unsent.pop(server, None):
+                for start in range(0, len(waiting), MAX_PIPELINED_COMMANDS):
+                    group = waiting[start : start + MAX_PIPELINED_COMMANDS]
+                    said = await server.send(Any, [command for command, _ in group], self._write_timeout)
+                    for (_, reply), one in zip(group, said, strict=True):
+                        reply.set_result(one)
+        finally:
+            del self._senders[server]

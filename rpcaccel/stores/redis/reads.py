@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from rpcaccel.stores.redis.fault import LATE
-from rpcaccel.stores.redis.redis_server import Route, Server, Topology
+from rpcaccel.stores.redis.replies import LATE
+from rpcaccel.stores.redis.topology import Route, Server, Topology
 from rpcaccel.stores.tasks import cancel_and_wait
 
 CHUNK = 256
@@ -141,7 +141,7 @@ class Reads:
         turn.asked.discard(server)
         if turn.waiting:
             server.succeeded()
-            for key, value in zip(keys, values, strict=True):
+            for key, value in values.items():
                 count = turn.settle(key, value)
                 if value is None:
                     self.absent += count

@@ -1,4 +1,4 @@
-"""The store in Redis: read within a deadline, written in the background.
+"""The store in Redis: read within a deadline, written in the background, purged by a scan of every primary.
 
 Slow or missing servers and damaged values are misses that are counted. Nothing here raises towards the data plane.
 """
@@ -13,23 +13,14 @@ from typing import Any, ClassVar
 from rpcaccel.core.cache.entry import SCHEMA, Damaged, Entry, Selection, decode
 from rpcaccel.stores.base import Lease, PurgeResult, StoreSettings, StoreStats
 from rpcaccel.stores.redis.leases import Leases
-from rpcaccel.stores.redis.purge import purge
 from rpcaccel.stores.redis.reads import Reads, Waiting
-from rpcaccel.stores.redis.redis_server import Topology
-from rpcaccel.stores.redis.redis_url import parse
-from rpcaccel.stores.redis.replies import as_integer
-from rpcaccel.stores.redis.spend_counters import Spending
-from rpcaccel.stores.redis.topology import Cluster, PrimaryAndReplicas
+from rpcaccel.stores.redis.shared_counters import Spending
+from rpcaccel.stores.redis.topology import Server, Topology, topology
 from rpcaccel.stores.redis.writes import Writes, Zstd
 
-
-def topology(settings: StoreSettings) -> Topology:
-    """The arrangement of servers in these settings, whose replicas are single servers (config.validate). Raises
-    ValueError for a malformed address."""
-    target = parse(settings.url.reveal())
-    if target.kind == "cluster":
-        return Cluster(target, settings)
-    return PrimaryAndReplicas(target, [parse(replica.reveal()) for replica in settings.replicas], settings)
+SCAN_STEP = 1000
+"""Keys that one step of SCAN visits."""
+_GLOB = str.maketrans({char: f"\\{char}" for char in "*?[]^\\"})
 
 
 class RedisStore:
@@ -39,7 +30,7 @@ class RedisStore:
 
     def __init__(self, settings: StoreSettings) -> None:
         self._topology = topology(settings)
-        self._patience = settings.write_timeout
+        self._write_timeout = settings.write_timeout
         tagged = settings.prefix + self._topology.tag
         self._prefix = f"{tagged}:{SCHEMA}:".encode()
         self._zstd = Zstd(settings.compress_from)
@@ -79,7 +70,7 @@ class RedisStore:
 
     async def close(self) -> None:
         """Write what is queued, within the write deadline, and disconnect."""
-        await self._writes.close(within=self._patience)
+        await self._writes.close(within=self._write_timeout)
         await self._leases.close()
         await self._reads.close()
         await self._fresh.close()
@@ -127,24 +118,15 @@ class RedisStore:
         """Remove the selected entries, queued ones included; `dry` only counts those in Redis."""
         if not dry:
             await self._writes.forget(selection)
-        done = await purge(self._topology, self._prefix, selection, dry=dry)
+        done = await purge(self._topology, self._prefix, selection, self._write_timeout, dry=dry)
         if not dry:
             self._purged += done.removed
         return done
 
     async def left(self, key: bytes) -> float | None:
         """Seconds until the entry expires in Redis."""
-        name = self._prefix + key
-        server = next((server for server, _ in self._topology.for_reading([name])), None)
-        if server is None:
-            return None
-        try:
-            async with asyncio.timeout(self._patience):
-                milliseconds = as_integer(await server.call("PTTL", name))
-        except Exception as error:
-            server.failed(error)
-            return None
-        return milliseconds / 1000 if milliseconds >= 0 else None
+        (milliseconds,) = await self._topology.ask(int, [("PTTL", self._prefix + key)], self._write_timeout)
+        return milliseconds / 1000 if not isinstance(milliseconds, Exception) and milliseconds >= 0 else None
 
     async def lease(self, key: bytes, ttl: float) -> Lease | None:
         """Take the lease of `key` for `ttl` seconds; None when another process holds it."""
@@ -211,3 +193,51 @@ class _Asked:
     def __await__(self) -> Generator[Any, None, Entry | None]:
         data = None if self._value is None else (yield from self._value.__await__())
         return None if data is None else self._open(data)
+
+
+def pattern(prefix: bytes, selection: Selection) -> bytes:
+    """A glob for SCAN that matches at least the selected keys; `Selection.matches` decides."""
+    # A key begins with the network's name, the chain id and the method: name@id:method:
+    text = f"{_literal(prefix.decode())}{_literal(selection.network or '')}*"
+    return (f"{text}:{_literal(selection.method)}*" if selection.method else text).encode()
+
+
+def _literal(text: str) -> str:
+    return text.translate(_GLOB)
+
+
+async def purge(
+    topology: Topology, prefix: bytes, selection: Selection, within: float, *, dry: bool = False
+) -> PurgeResult:
+    """Remove the selected entries from every primary, or count them. Never raises; the result says if it is complete.
+    `within`: seconds that each command may take."""
+    if selection.key is not None:
+        if not selection.matches(selection.key):
+            return PurgeResult(0)
+        (count,) = await topology.ask(int, [("EXISTS" if dry else "UNLINK", prefix + selection.key)], within)
+        return PurgeResult(0, complete=False) if isinstance(count, Exception) else PurgeResult(count)
+    sweeps = (_sweep(server, prefix, selection, within, dry=dry) for server in topology.primaries())
+    done = await asyncio.gather(*sweeps)
+    return PurgeResult(sum(one.removed for one in done), all(one.complete for one in done))
+
+
+async def _sweep(server: Server, prefix: bytes, selection: Selection, within: float, *, dry: bool) -> PurgeResult:
+    removed = 0
+    cursor = b"0"
+    match = pattern(prefix, selection)
+    while server.up:
+        scan = ("SCAN", cursor, "MATCH", match, "COUNT", SCAN_STEP)
+        (step,) = await server.send(tuple[bytes, list[bytes]], [scan], within)
+        if isinstance(step, Exception):
+            break
+        cursor, found = step
+        keys = [key for key in found if selection.matches(key.removeprefix(prefix))]
+        counts: list[Any] = [1] * len(keys)
+        if keys and not dry:
+            counts = await server.send(int, [("UNLINK", key) for key in keys], within)
+        removed += sum(count for count in counts if not isinstance(count, Exception))
+        if any(isinstance(count, Exception) for count in counts):
+            break
+        if cursor == b"0":
+            return PurgeResult(removed)
+    return PurgeResult(removed, complete=False)

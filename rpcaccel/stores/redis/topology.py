@@ -1,31 +1,318 @@
-"""Arrangements of Redis servers: a primary with replicas (named in the settings or found by Sentinel), or a cluster."""
+"""Servers of Redis, whether each is up, and how they belong together: a primary with replicas (named in the settings or
+found by Sentinel), or a cluster.
+
+A server that fails or is late several times in a row is down. It gets no more commands, and a task of its own probes it
+at growing intervals, so that no client's call has to find out that it is back.
+
+The slots of a cluster, its redirections and its connections are those of redis-py. Its nodes are asked one by one all
+the same: redis-py answers a pipeline over several nodes when the slowest of them has answered, fails it as a whole when
+one of them cannot be reached, and learns the slots anew within the call that comes next.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any, ClassVar
 
+from msgspec import ValidationError, convert
 from redis.asyncio import Redis
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.sentinel import Sentinel
 from redis.cluster import LoadBalancingStrategy
 from redis.crc import key_slot
-from redis.exceptions import RedisClusterException
 
-from rpcaccel.stores.base import StoreSettings
+from rpcaccel.stores.base import ServerStats, StoreSettings
+from rpcaccel.stores.redis.board_entries import ForeignData
 from rpcaccel.stores.redis.connect import bounded, cluster, sentinel, single
-from rpcaccel.stores.redis.fault import reason
-from rpcaccel.stores.redis.redis_server import FIRST_PROBE, LONGEST_PROBE, Route, Server, fault_of
-from rpcaccel.stores.redis.redis_url import RedisTarget
+from rpcaccel.stores.redis.redis_url import RedisTarget, parse
+from rpcaccel.stores.redis.replies import NoServerError, is_about_key, reason
 from rpcaccel.stores.tasks import cancel_and_wait
 
+FAILURES = 3
+"""Consecutive failures after which a server is down."""
 
-class PrimaryAndReplicas:
+FIRST_PROBE_SECONDS = 0.25
+MAX_PROBE_SECONDS = 5.0
+"""Seconds between two probes of a server that is down: the first pause, doubled up to the longest."""
+
+Command = tuple[Any, ...]
+"""The words of a command; the key is the second of them, in EVAL the fourth."""
+
+Values = list[bytes | None]
+
+
+class Server:
+    """A single server, or a node of a cluster (then `node` is set, and `client` is that of the whole cluster)."""
+
+    def __init__(
+        self, name: str, role: str, client: Any, *, before_probe: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self.name = name
+        self.role = role
+        self.client = client
+        self.node: ClusterNode | None = None
+        self.up = True
+        self.error = ""
+        """The last error; empty once a command succeeded again."""
+        self._in_a_row = 0
+        self._info: dict[str, Any] = {}
+        self._before_probe = before_probe
+        self._probing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Server {self.role} {self.name} {'up' if self.up else 'down'}>"
+
+    def succeeded(self) -> None:
+        """Note that the server answered in time."""
+        self._in_a_row = 0
+        self.error = ""
+
+    def failed(self, error: BaseException | str) -> None:
+        """Note that the server failed or was late; FAILURES in a row take it down."""
+        self._in_a_row += 1
+        self.error = error if isinstance(error, str) else reason(error)
+        if self._in_a_row >= FAILURES:
+            self.take_down()
+
+    def take_down(self) -> None:
+        """Send no commands until a probe is answered."""
+        if self.up and not self._closed:
+            self.up = False
+            self._probing = asyncio.create_task(self._probe(), name=f"redis probe {self.name}")
+
+    async def look(self) -> None:
+        """Probe the server for the first time; it is down if it does not answer."""
+        if not await self._answers():
+            self.take_down()
+
+    async def _probe(self) -> None:
+        wait = FIRST_PROBE_SECONDS
+        while not self.up:
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, MAX_PROBE_SECONDS)
+            answers = await self._answers(self._before_probe)
+            if self._closed:
+                return  # it has left the cluster
+            self.up = answers
+
+    async def _answers(self, before: Callable[[], Awaitable[None]] | None = None) -> bool:
+        try:
+            if before is not None:
+                await before()
+            await self.greet()
+        except Exception as error:
+            self.error = reason(error)
+            return False
+        self.succeeded()
+        return True
+
+    async def greet(self) -> None:
+        """Find out whether the server answers, and how its memory is set. Raises what the client raises."""
+        (said,) = await self.together([("INFO", "memory")])
+        if isinstance(said, Exception):
+            raise said
+        self._info = said
+
+    async def mget(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """The values of different keys by one MGET, in a cluster by one for each slot. Raises what the client raises,
+        and an error for a reply of another shape."""
+        if self.node is None:
+            return dict(zip(keys, convert(await self.client.execute_command("MGET", *keys), Values), strict=True))
+        slots: dict[int, list[bytes]] = {}
+        for key in keys:
+            slots.setdefault(key_slot(key), []).append(key)
+        answers = await self.together([("MGET", *group) for group in slots.values()])
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        values = chain.from_iterable(convert(answers, list[Values]))
+        return dict(zip(chain.from_iterable(slots.values()), values, strict=True))
+
+    async def send(self, shape: Any, commands: Sequence[Command], within: float) -> list[Any]:
+        """Send commands in one pipeline; return for each its reply, or the exception why there is none. Never raises.
+
+        `shape` is the type of all replies; one of another shape is an exception. `within` is in seconds.
+        """
+        try:
+            async with asyncio.timeout(within):
+                replies = [_shaped(reply, shape) for reply in await self.together(commands)]
+        except Exception as error:  # whatever the client raises means that there is no answer
+            self.failed(error)
+            return [error] * len(commands)
+        fault = next((reply for reply in replies if isinstance(reply, Exception) and not is_about_key(reply)), None)
+        if fault is None:
+            self.succeeded()
+        else:
+            self.failed(fault)
+        return replies
+
+    async def together(self, commands: Sequence[Command]) -> list[Any]:
+        """Send commands in one pipeline; return the server's reply or the exception for each. Raises what the client
+        raises when the server cannot be reached."""
+        pipeline = self.client.pipeline(transaction=False)
+        where = {} if self.node is None else {"target_nodes": [self.node]}
+        for command in commands:
+            pipeline.execute_command(*command, **where)
+        answers: list[Any] = await pipeline.execute(raise_on_error=False)
+        return answers
+
+    async def close(self) -> None:
+        """Stop probing. The client is closed by its owner."""
+        self._closed = True
+        self.up = False
+        if self._probing is not None and self._probing is not asyncio.current_task():
+            await cancel_and_wait(self._probing)
+
+    def stats(self) -> ServerStats:
+        """The server's state at this moment."""
+        return ServerStats(name=self.name, role=self.role, up=self.up, error=self.error)
+
+    def warnings(self) -> list[str]:
+        """Sentences on what the operator should change in this server's memory settings."""
+        if not self._info or self.role != "primary":
+            return []
+        policy = str(self._info.get("maxmemory_policy", ""))
+        advice = "set maxmemory-policy allkeys-lru or allkeys-lfu"
+        if not self._info.get("maxmemory"):
+            return [f"Redis {self.name} has no maxmemory: give it one, and {advice}"]
+        if policy == "noeviction":
+            return [f"Redis {self.name} refuses writes when it is full (noeviction): {advice}"]
+        if policy.endswith("random"):
+            return [f"Redis {self.name} evicts at random ({policy}): {advice}"]
+        return []
+
+
+def _shaped(reply: Any, shape: Any) -> Any:
+    if isinstance(reply, Exception):
+        return reply
+    try:
+        return convert(reply, shape)
+    except ValidationError as error:
+        return error
+
+
+Route = list[tuple[Server, list[bytes]]]
+"""Servers with the keys to ask them for; a key without a server that is up is missing."""
+
+_IS_UP = attrgetter("up")
+
+
+class Topology(ABC):
+    """Servers that hold the keys together."""
+
+    tag: ClassVar[str] = ""
+    """A suffix of the key prefix that makes keys spread over the servers."""
+
+    def __init__(self) -> None:
+        self.servers: Collection[Server] = ()
+        """All known servers."""
+        self.foreign = ForeignData()
+        """What another program left under keys of this one."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect, in the background if a server does not answer. Never raises."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Disconnect from all servers."""
+
+    @abstractmethod
+    def for_reading(self, keys: Sequence[bytes]) -> Route:
+        """The servers to read these keys from: replicas first."""
+
+    @abstractmethod
+    def primary_of(self, key: bytes) -> Server | None:
+        """The primary that holds the key, if it is up."""
+
+    @abstractmethod
+    def primaries(self) -> list[Server]:
+        """All primaries, up or not."""
+
+    def for_writing(self, keys: Sequence[bytes]) -> Route:
+        """The primaries of these keys."""
+        return grouped(keys, self.primary_of)
+
+    def instead_of(self, server: Server, keys: Sequence[bytes]) -> Server | None:
+        """The primary of the first key after a replica failed, which redirects for keys that it does not hold; None
+        without another server."""
+        primary = self.primary_of(keys[0])
+        return primary if primary is not server else None
+
+    async def ask(self, shape: Any, commands: Sequence[Command], within: float, kept: str = "") -> list[Any]:
+        """Send each command to the primary of its key, those for one primary in one pipeline; return for each its
+        reply, of the type `shape`, or the exception why there is none. Never raises.
+
+        A server that has not answered `within` seconds gives no answers. With `kept`, which names for the log what this
+        program keeps there, a key at which another program put something else is removed, and asked for again.
+        """
+        places: dict[Server, list[int]] = {}
+        for place, command in enumerate(commands):
+            server = self.primary_of(_key_of(command))
+            if server is not None:
+                places.setdefault(server, []).append(place)
+        replies: list[Any] = [NoServerError()] * len(commands)
+
+        async def send(server: Server, asked: list[int]) -> None:
+            said = await server.send(shape, [commands[place] for place in asked], within)
+            for place, reply in zip(asked, said, strict=True):
+                replies[place] = reply
+
+        await asyncio.gather(*(send(server, asked) for server, asked in places.items()))
+        foreign = {_key_of(command) for command, reply in zip(commands, replies, strict=True) if is_about_key(reply)}
+        if kept and foreign:
+            self.foreign.note(kept, len(foreign))
+            await self.ask(int, [("UNLINK", key) for key in foreign], within)
+            again = [place for place, command in enumerate(commands) if _key_of(command) in foreign]
+            for place, reply in zip(again, await self.ask(shape, [commands[p] for p in again], within), strict=True):
+                replies[place] = reply
+        return replies
+
+    @property
+    def up(self) -> bool:
+        """Is any server up?"""
+        return any(map(_IS_UP, self.servers))
+
+    @property
+    def fault(self) -> str:
+        """The name and the error of each server that is down, as one text; empty while all are up."""
+        return "; ".join(f"{server.name}: {server.error or 'no answer'}" for server in self.servers if not server.up)
+
+
+def grouped(keys: Sequence[bytes], place: Callable[[bytes], Server | None]) -> Route:
+    """The keys by the server that `place` finds for each."""
+    groups: dict[Server, list[bytes]] = {}
+    for key in keys:
+        server = place(key)
+        if server is not None:
+            groups.setdefault(server, []).append(key)
+    return list(groups.items())
+
+
+def _key_of(command: Command) -> bytes:
+    key: bytes = command[3 if command[0] == "EVAL" else 1]
+    return key
+
+
+def topology(settings: StoreSettings) -> Topology:
+    """The arrangement of servers in these settings, whose replicas are single servers (config.validate). Raises
+    ValueError for a malformed address."""
+    target = parse(settings.url.reveal())
+    if target.kind == "cluster":
+        return Cluster(target, settings)
+    return PrimaryAndReplicas(target, [parse(replica.reveal()) for replica in settings.replicas], settings)
+
+
+class PrimaryAndReplicas(Topology):
     """A primary with replicas. Reads go to the replicas that are up, in turn, else to the primary, as writes do."""
 
-    tag = ""
-
     def __init__(self, target: RedisTarget, replicas: Sequence[RedisTarget], settings: StoreSettings) -> None:
+        super().__init__()
         self._sentinel: Sentinel | None = None
         if target.kind == "sentinel":
             self._sentinel = sentinel(target, settings)
@@ -61,141 +348,89 @@ class PrimaryAndReplicas:
             replica = self._replicas[self._turn]
             if replica.up:
                 return [(replica, list(keys))]
-        return self.for_writing(keys)
-
-    def for_writing(self, keys: Sequence[bytes]) -> Route:
-        """The primary, if it is up."""
         return [(self._primary, list(keys))] if self._primary.up else []
 
-    def instead_of(self, server: Server, keys: Sequence[bytes]) -> Server | None:  # noqa: ARG002 - it holds them all
-        """The primary, if `server` is a replica and the primary is up."""
-        return self._primary if server is not self._primary and self._primary.up else None
+    def primary_of(self, key: bytes) -> Server | None:  # noqa: ARG002 - it holds them all
+        """The primary, if it is up."""
+        return self._primary if self._primary.up else None
 
-    def primaries(self) -> list[Server] | None:
+    def primaries(self) -> list[Server]:
         """The primary."""
         return [self._primary]
 
-    @property
-    def up(self) -> bool:
-        """Is any server up?"""
-        return self._primary.up or any(replica.up for replica in self._replicas)  # the usual case first
 
-    @property
-    def fault(self) -> str:
-        """Why servers are down."""
-        return fault_of(self.servers)
+class _UnknownNodes(Server):
+    """Stands for the nodes of a cluster until `learn` has found them."""
+
+    def __init__(self, name: str, learn: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(name, "", None)
+        self._learn = learn
+
+    async def greet(self) -> None:
+        """Find the nodes. Raises what the client raises."""
+        await self._learn()
 
 
-class Cluster:
+class Cluster(Topology):
     """A Redis Cluster. Keys are grouped by the node that holds them; a node that is down affects its own keys only."""
 
     tag = "{}"
     """An empty hash tag. Keys hold JSON, and Redis would put all keys with the same {…} into one slot."""
 
     def __init__(self, target: RedisTarget, settings: StoreSettings) -> None:
+        super().__init__()
         self._client = cluster(target, settings)
-        self._name = target.name
-        self._known: dict[str, Server] = {}
-        self._opening: asyncio.Task[None] | None = None
-        self._opened = False
-        self._error = ""
+        self._nodes: dict[str, Server] = {}
+        """The nodes met so far, by name."""
+        self._unknown = _UnknownNodes(target.name, self._learn)
+        self.servers = [self._unknown]
 
     async def open(self) -> None:
         """Load the slots, in the background if no node answers."""
-        if not await self._learn():
-            self._opening = asyncio.create_task(self._keep_learning(), name="redis cluster")
+        await self._unknown.look()
 
-    async def _learn(self) -> bool:
-        try:
-            await self._client.initialize()
-        except Exception as error:
-            self._error = reason(error)
-            return False
-        self._opened = True
-        self._error = ""
-        await asyncio.gather(*(self._server(node).look() for node in self._client.get_primaries()))
-        return True
-
-    async def _keep_learning(self) -> None:
-        wait = FIRST_PROBE
-        while True:
-            await asyncio.sleep(wait)
-            if await self._learn():
-                return
-            wait = min(wait * 2, LONGEST_PROBE)
+    async def _learn(self) -> None:
+        await self._client.initialize()
+        self.servers = self._nodes.values()
+        await asyncio.gather(*(server.look() for server in self.primaries()))
 
     async def _refresh(self) -> None:
         # A node is down: another one may have its slots by now.
         await self._client.nodes_manager.initialize()
         present = self._client.nodes_manager.nodes_cache
-        for name in [name for name in self._known if name not in present]:
-            if (server := self._known.pop(name, None)) is not None:  # another probe may refresh at the same moment
+        for name in [name for name in self._nodes if name not in present]:
+            if (server := self._nodes.pop(name, None)) is not None:  # another probe may refresh at the same moment
                 await server.close()
 
     def _server(self, node: ClusterNode) -> Server:
-        server = self._known.get(node.name)
+        server = self._nodes.get(node.name)
         if server is None:
-            server = self._known[node.name] = Server(node.name, "", self._client, refresh=self._refresh)
+            server = self._nodes[node.name] = Server(node.name, "", self._client, before_probe=self._refresh)
         server.node = node
         server.role = node.server_type or ""
         return server
 
-    def _route(self, keys: Sequence[bytes], strategy: LoadBalancingStrategy | None) -> Route:
-        if not self._opened:
-            return []
-        groups: dict[str, tuple[Server, list[bytes]]] = {}
-        for key in keys:
-            server = self._place(key, strategy)
-            if server is not None:
-                groups.setdefault(server.name, (server, []))[1].append(key)
-        return list(groups.values())
-
-    def _place(self, key: bytes, strategy: LoadBalancingStrategy | None) -> Server | None:
-        slot = key_slot(key)
-        nodes = self._client.nodes_manager
-        try:
-            server = self._server(nodes.get_node_from_slot(slot, load_balancing_strategy=strategy))
-            if not server.up and strategy is not None:
-                server = self._server(nodes.get_node_from_slot(slot))
-        except RedisClusterException:
-            return None
-        return server if server.up else None
-
     def for_reading(self, keys: Sequence[bytes]) -> Route:
         """For each key a replica of its primary, else the primary."""
-        return self._route(keys, LoadBalancingStrategy.ROUND_ROBIN_REPLICAS)
+        return grouped(keys, self._replica_of)
 
-    def for_writing(self, keys: Sequence[bytes]) -> Route:
-        """For each key its primary."""
-        return self._route(keys, None)
+    def _replica_of(self, key: bytes) -> Server | None:
+        server = self.primary_of(key, LoadBalancingStrategy.ROUND_ROBIN_REPLICAS)
+        return server if server is not None else self.primary_of(key)
 
-    def instead_of(self, server: Server, keys: Sequence[bytes]) -> Server | None:
-        """The primary of the first key, if `server` is a replica; it redirects for keys that it does not hold."""
-        primary = self._place(keys[0], None)
-        return primary if primary is not server else None
+    def primary_of(self, key: bytes, strategy: LoadBalancingStrategy | None = None) -> Server | None:
+        """The primary that holds the key, or the node that `strategy` takes in its place, if it is up."""
+        slot, manager = key_slot(key), self._client.nodes_manager
+        if slot not in manager.slots_cache:
+            return None  # the slots are not known yet, or the cluster has lost this one
+        server = self._server(manager.get_node_from_slot(slot, load_balancing_strategy=strategy))
+        return server if server.up else None
 
-    def primaries(self) -> list[Server] | None:
-        """All primaries; None before the slots are known."""
-        return [self._server(node) for node in self._client.get_primaries()] if self._opened else None
-
-    @property
-    def servers(self) -> Sequence[Server]:
-        """All nodes met so far."""
-        return list(self._known.values())
-
-    @property
-    def up(self) -> bool:
-        """Is any node up?"""
-        return self._opened and any(server.up for server in self._known.values())
-
-    @property
-    def fault(self) -> str:
-        """Why nodes are down, or why the slots are not known."""
-        return fault_of(self.servers) if self._opened else f"{self._name}: {self._error}"
+    def primaries(self) -> list[Server]:
+        """All primaries, up or not."""
+        return [self._server(node) for node in self._client.get_primaries()] or [self._unknown]
 
     async def close(self) -> None:
         """Disconnect from all."""
-        if self._opening is not None:
-            await cancel_and_wait(self._opening)
-        await asyncio.gather(*(server.close() for server in self._known.values()))
+        await asyncio.gather(*(server.close() for server in (self._unknown, *self._nodes.values())))
         await asyncio.gather(self._client.aclose(), return_exceptions=True)

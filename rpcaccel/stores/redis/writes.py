@@ -13,12 +13,13 @@ from typing import NamedTuple
 import zstandard
 
 from rpcaccel.core.cache.entry import Entry, Selection, encode
-from rpcaccel.stores.redis.redis_server import Server, Topology, Write
+from rpcaccel.stores.redis.replies import NoServerError
+from rpcaccel.stores.redis.topology import Command, Topology
 from rpcaccel.stores.tasks import cancel_and_wait
 
-LEVEL = 1
+COMPRESSION_LEVEL = 1
 """The compression level. JSON compresses well at any level, and compression runs on the event loop."""
-LONGEST = 256 << 20
+MAX_EXPANDED_BYTES = 256 << 20
 """Bytes that a value may claim to expand to."""
 
 
@@ -29,7 +30,7 @@ class Zstd:
 
     def __init__(self, threshold: int) -> None:
         self.threshold = threshold
-        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
+        self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
         self._decompressor = zstandard.ZstdDecompressor()
 
     def compress(self, body: bytes) -> bytes | None:
@@ -43,23 +44,23 @@ class Zstd:
         """The body of `length` bytes; None when the frame is damaged or states another length."""
         try:
             # Checked before memory is allocated, because a frame may claim any size.
-            if length > LONGEST or zstandard.frame_content_size(body) != length:
+            if length > MAX_EXPANDED_BYTES or zstandard.frame_content_size(body) != length:
                 return None
             return self._decompressor.decompress(body)
         except zstandard.ZstdError:
             return None
 
 
-CHUNK = 64
+MAX_PIPELINED_WRITES = 64
 """Writes in one pipeline. They are encoded between two awaits, so that the event loop is not blocked for long."""
 
-QUEUE_BYTES = 64 << 20
+MAX_QUEUE_BYTES = 64 << 20
 """Bytes of all results in the queue together."""
 
-LONGEST_LIFE = 7 * 86400.0
+MAX_LIFE_SECONDS = 7 * 86400.0
 """Seconds of the longest lifetime, so that a Redis without eviction does not grow for ever."""
 
-THREAD_FROM = 256 << 10
+THREAD_FROM_BYTES = 256 << 10
 """Bytes from which a result is compressed in a thread."""
 
 
@@ -101,12 +102,12 @@ class Writes:
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
         """Queue an entry. It replaces a queued entry with the same key."""
         size = len(entry.result)
-        if self.queued >= self._limit or self._bytes + size > QUEUE_BYTES or not self._topology.up or ttl <= 0:
+        if self.queued >= self._limit or self._bytes + size > MAX_QUEUE_BYTES or not self._topology.up or ttl <= 0:
             self.dropped += 1
             return
         before = self._waiting.get(key)
         self._bytes += size - (len(before.entry.result) if before is not None else 0)
-        self._waiting[key] = PendingWrite(entry, time.monotonic() + min(ttl, LONGEST_LIFE))
+        self._waiting[key] = PendingWrite(entry, time.monotonic() + min(ttl, MAX_LIFE_SECONDS))
         self._wake.set()
 
     async def forget(self, selection: Selection) -> None:
@@ -144,8 +145,8 @@ class Writes:
                 self._hand, self._waiting = self._waiting, {}
                 size = sum(len(waiting.entry.result) for waiting in self._hand.values())
                 keys = list(self._hand)
-                for start in range(0, len(keys), CHUNK):
-                    part = keys[start : start + CHUNK]
+                for start in range(0, len(keys), MAX_PIPELINED_WRITES):
+                    part = keys[start : start + MAX_PIPELINED_WRITES]
                     try:
                         await self._write(part)
                     except Exception:  # whatever it was, the next writes must go on
@@ -156,7 +157,7 @@ class Writes:
                 self._round = asyncio.Event()
 
     async def _write(self, keys: Sequence[bytes]) -> None:
-        encoded: dict[bytes, tuple[bytes, int]] = {}
+        commands: list[Command] = []
         now, wall = time.monotonic(), time.time()
         for key in keys:
             entry, until = self._hand[key]
@@ -164,30 +165,17 @@ class Writes:
             if life <= 0:
                 continue
             try:
-                encoded[self._prefix + key] = await self._encode(entry, now, wall), life
+                commands.append(("SET", self._prefix + key, await self._encode(entry, now, wall), "PX", life))
             except Exception:  # an entry that cannot be encoded must not stop the others
                 self.failed += 1
-        routes = self._topology.for_writing(list(encoded)) if encoded else []
-        self.dropped += len(encoded) - sum(len(group) for _, group in routes)
-        await asyncio.gather(*(self._send(server, [(key, *encoded[key]) for key in group]) for server, group in routes))
+        replies = await self._topology.ask(bytes, commands, self._timeout)
+        dropped = sum(isinstance(reply, NoServerError) for reply in replies)
+        failed = sum(isinstance(reply, Exception) for reply in replies) - dropped
+        self.dropped += dropped
+        self.failed += failed
+        self.written += len(replies) - dropped - failed
 
     async def _encode(self, entry: Entry, now: float, wall: float) -> bytes:
-        if len(entry.result) < THREAD_FROM:
+        if len(entry.result) < THREAD_FROM_BYTES:
             return encode(entry, now=now, wall=wall, compress=self._zstd.compress)
         return await asyncio.to_thread(encode, entry, now=now, wall=wall, compress=self._zstd.compress)
-
-    async def _send(self, server: Server, writes: Sequence[Write]) -> None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                answers = await server.set_many(writes)
-        except Exception as error:
-            self.failed += len(writes)
-            server.failed(error)
-            return
-        broken = [answer for answer in answers if isinstance(answer, Exception)]
-        self.failed += len(broken)
-        self.written += len(writes) - len(broken)
-        if broken:
-            server.failed(broken[0])
-        else:
-            server.succeeded()

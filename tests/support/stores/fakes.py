@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from rpcaccel.stores.redis.redis_server import Route, Server, Write, fault_of
+from rpcaccel.stores.redis.topology import Command, Route, Server, Topology
 
 
 class ScriptedServer(Server):
@@ -22,6 +22,8 @@ class ScriptedServer(Server):
         self.script = script
         self.trusted = trusted
         self.asked: list[tuple[Any, ...]] = []
+        self.pipelines: list[int] = []
+        """The number of commands in each."""
 
     def take_down(self) -> None:
         if not self.trusted:
@@ -31,25 +33,20 @@ class ScriptedServer(Server):
         self.asked.append(command)
         return await self.script(*command)
 
-    async def mget(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        values: list[bytes | None] = await self.call("MGET", *keys)
-        return values
+    async def mget(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        return dict(zip(keys, await self.call("MGET", *keys), strict=True))
 
-    async def set_many(self, writes: Sequence[Write]) -> list[Any]:
-        answers: list[Any] = await self.call("SET", *writes)
-        return answers
-
-    async def unlink(self, keys: Sequence[bytes]) -> int:
-        return int(await self.call("UNLINK", *keys))
+    async def together(self, commands: Sequence[Command]) -> list[Any]:
+        self.pipelines.append(len(commands))
+        return [await self.call(*command) for command in commands]
 
 
-class ScriptedTopology:
+class ScriptedTopology(Topology):
     """The first server that is up takes everything, but keys that begin with b"nowhere"."""
 
-    tag = ""
-
     def __init__(self, *servers: Server) -> None:
-        self.servers: Sequence[Server] = servers
+        super().__init__()
+        self.servers = servers
 
     async def open(self) -> None:
         """Nothing to open."""
@@ -58,25 +55,16 @@ class ScriptedTopology:
         await asyncio.gather(*(server.close() for server in self.servers))
 
     def for_reading(self, keys: Sequence[bytes]) -> Route:
-        placed = [key for key in keys if not key.startswith(b"nowhere")]
-        return [(server, placed) for server in self.servers if server.up][:1]
+        return self.for_writing(keys)
 
-    def for_writing(self, keys: Sequence[bytes]) -> Route:
-        return self.for_reading(keys)
+    def primary_of(self, key: bytes) -> Server | None:
+        return None if key.startswith(b"nowhere") else next((server for server in self.servers if server.up), None)
 
     def instead_of(self, server: Server, keys: Sequence[bytes]) -> Server | None:
         return next((other for other in self.servers if other.up and other is not server), None)
 
-    def primaries(self) -> list[Server] | None:
+    def primaries(self) -> list[Server]:
         return list(self.servers)
-
-    @property
-    def up(self) -> bool:
-        return any(server.up for server in self.servers)
-
-    @property
-    def fault(self) -> str:
-        return fault_of(self.servers)
 
 
 async def values(*command: Any) -> list[bytes | None]:

@@ -18,7 +18,7 @@ from rpcaccel.stores.redis.board import (
     Posted,
     UnreachableError,
 )
-from rpcaccel.stores.redis.redis_server import FAILURES
+from rpcaccel.stores.redis.topology import FAILURES
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
 from tests.support.stores.topologies import cluster

@@ -15,7 +15,7 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.stores.redis.board import Board
 from rpcaccel.stores.redis.board_entries import BoardCursor, UnreachableError
-from rpcaccel.stores.redis.quota_sums import QuotaSums
+from rpcaccel.stores.redis.shared_counters import QuotaSums
 from rpcaccel.stores.redis.store import RedisStore
 from tests.support.stores.any_redis import any_redis, resp
 from tests.support.stores.settings import Settings, Url, an_entry, every

@@ -10,8 +10,14 @@ import pytest
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.plan.cache_key import SCOPE_NUMBER, cache_key, network_tag
 from rpcaccel.stores.base import PurgeResult
-from rpcaccel.stores.redis.purge import pattern, purge
+from rpcaccel.stores.redis.store import pattern
+from rpcaccel.stores.redis.store import purge as purge_within
 from tests.support.stores.fakes import ScriptedServer, ScriptedTopology, broken
+
+
+async def purge(*servers: ScriptedServer, selection: Selection, dry: bool = False) -> PurgeResult:
+    topology = ScriptedTopology(*servers)
+    return await purge_within(topology, b"p:", selection, 60.0, dry=dry)
 
 
 @pytest.mark.parametrize(
@@ -28,13 +34,13 @@ def test_the_pattern_matches_at_least_what_is_meant(selection: Selection, glob: 
 
 
 async def test_a_purge_goes_on_until_the_cursor_is_back() -> None:
-    pages = {0: [b"7", [b"p:s0:a:1", b"p:s0:ab:1"]], 7: [b"0", [b"p:s0:a:2"]]}
+    pages = {b"0": [b"7", [b"p:s0:a:1", b"p:s0:ab:1"]], b"7": [b"0", [b"p:s0:a:2"]]}
 
     async def pageful(*command: Any) -> Any:
         return pages[command[1]] if command[0] == "SCAN" else len(command) - 1
 
     server = ScriptedServer("a", pageful)
-    assert await purge(ScriptedTopology(server), b"p:", Selection(method="a")) == PurgeResult(2)
+    assert await purge(server, selection=Selection(method="a")) == PurgeResult(2)
     assert [command for command in server.asked if command[0] == "UNLINK"] == [
         ("UNLINK", b"p:s0:a:1"),
         ("UNLINK", b"p:s0:a:2"),
@@ -44,7 +50,7 @@ async def test_a_purge_goes_on_until_the_cursor_is_back() -> None:
 @pytest.mark.parametrize("selection", [Selection(), Selection(key=b"s0:a:1")])
 async def test_a_server_that_fails_makes_it_incomplete(selection: Selection) -> None:
     server = ScriptedServer("a", broken)
-    assert await purge(ScriptedTopology(server), b"p:", selection) == PurgeResult(0, complete=False)
+    assert await purge(server, selection=selection) == PurgeResult(0, complete=False)
     assert server._in_a_row == 1
 
 
@@ -52,25 +58,23 @@ async def test_a_server_that_fails_in_the_middle_says_what_was_done() -> None:
     async def half(*command: Any) -> Any:
         if command[0] == "UNLINK":
             raise ConnectionError
-        return 0, [b"p:s0:a:1"]
+        return b"0", [b"p:s0:a:1"]
 
-    assert await purge(ScriptedTopology(ScriptedServer("a", half)), b"p:", Selection()) == PurgeResult(
-        0, complete=False
-    )
+    assert await purge(ScriptedServer("a", half), selection=Selection()) == PurgeResult(0, complete=False)
 
 
 async def test_a_key_that_the_rest_of_the_selection_excludes_is_left() -> None:
     server = ScriptedServer("a", broken)
-    assert await purge(ScriptedTopology(server), b"p:", Selection(key=b"s0:a:1", network="s1")) == PurgeResult(0)
+    assert await purge(server, selection=Selection(key=b"s0:a:1", network="s1")) == PurgeResult(0)
     assert server.asked == []
 
 
 async def test_with_every_server_down_nothing_is_complete() -> None:
-    topology = ScriptedTopology(ScriptedServer("a", broken))
-    topology.servers[0].take_down()
-    assert not (await purge(topology, b"p:", Selection())).complete
-    assert not (await purge(topology, b"p:", Selection(key=b"s0:a:1"))).complete
-    await topology.close()
+    server = ScriptedServer("a", broken)
+    server.take_down()
+    assert not (await purge(server, selection=Selection())).complete
+    assert not (await purge(server, selection=Selection(key=b"s0:a:1"))).complete
+    await server.close()
 
 
 def test_the_pattern_matches_the_keys_that_the_planner_makes() -> None:
@@ -86,6 +90,6 @@ async def test_a_dry_purge_sends_no_removal() -> None:
         return [b"0", [b"p:s0:a:1", b"p:s0:b:1"]] if command[0] == "SCAN" else 1
 
     server = ScriptedServer("a", pageful)
-    assert await purge(ScriptedTopology(server), b"p:", Selection(method="a"), dry=True) == PurgeResult(1)
-    assert await purge(ScriptedTopology(server), b"p:", Selection(key=b"s0:a:1"), dry=True) == PurgeResult(1)
+    assert await purge(server, selection=Selection(method="a"), dry=True) == PurgeResult(1)
+    assert await purge(server, selection=Selection(key=b"s0:a:1"), dry=True) == PurgeResult(1)
     assert {command[0] for command in server.asked} == {"SCAN", "EXISTS"}

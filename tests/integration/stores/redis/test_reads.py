@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import Any
 
-from rpcaccel.stores.redis.fault import LATE
 from rpcaccel.stores.redis.reads import AT_ONCE, CHUNK, HOLD, Reads
-from rpcaccel.stores.redis.redis_server import FAILURES, Server
+from rpcaccel.stores.redis.replies import LATE
+from rpcaccel.stores.redis.topology import FAILURES, Server
 from tests.support.instant_time import instantly
 from tests.support.stores.fakes import ScriptedServer, ScriptedTopology, broken, never, values
 

@@ -11,12 +11,10 @@ from redis.crc import key_slot
 
 from rpcaccel.core.cache.entry import SCHEMA, Selection
 from rpcaccel.stores.base import PurgeResult
-from rpcaccel.stores.redis.redis_url import parse
 from rpcaccel.stores.redis.store import RedisStore
-from rpcaccel.stores.redis.topology import Cluster
 from tests.integration.stores.conftest import Opener
 from tests.support.services import RedisServer
-from tests.support.stores.settings import Settings, an_entry, every
+from tests.support.stores.settings import an_entry, every
 from tests.support.stores.topologies import SLOTS, cluster, hurry_cluster
 from tests.support.waiting import until
 
@@ -104,12 +102,17 @@ async def test_a_promoted_replica_is_found(open_store: Opener, nodes: list[Redis
     assert not [task for task in probes if gone in task.get_name()], "nobody asks it any more"
 
 
-async def test_before_the_slots_are_known_nobody_is_asked() -> None:
-    cluster = Cluster(parse("redis+cluster://127.0.0.1:1"), Settings(connect_timeout=0.1))
-    assert cluster.for_reading([b"k"]) == cluster.for_writing([b"k"]) == []
-    assert cluster.primaries() is None
-    assert not cluster.up
-    await cluster.close()
+async def test_a_slot_that_the_cluster_has_lost_is_a_miss_and_no_wait(
+    open_store: Opener, nodes: list[RedisServer]
+) -> None:
+    own = next(key(n) for n in range(60) if key_slot(b"test{}:%d:" % SCHEMA + key(n)) < SLOTS // 3)
+    nodes[0].command("CLUSTER", "DELSLOTS", str(key_slot(b"test{}:%d:" % SCHEMA + own)))
+    store = await open_store(address(nodes[:1]))
+    store.put(own, an_entry(), 60.0)
+    async with asyncio.timeout(60.0):
+        assert await store.get(own) is None
+    await until(lambda: store.stats().queued == 0)
+    assert (store.stats().down, store.stats().writes_dropped) == (1, 1)
 
 
 @pytest.mark.deep

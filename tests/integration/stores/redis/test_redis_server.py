@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from rpcaccel.stores.redis.redis_server import FAILURES, Server
+from rpcaccel.stores.redis.topology import FAILURES, Server
 from tests.support.services import RedisServer
 from tests.support.stores.fakes import ScriptedServer, broken
 from tests.support.waiting import until
@@ -33,7 +33,7 @@ async def test_a_probe_brings_it_back_after_a_refresh_of_who_holds_what(own_serv
         refreshed.set()
 
     async with Redis(port=own_server.port, protocol=2) as client:
-        server = Server("a", "primary", client, refresh=refresh)
+        server = Server("a", "primary", client, before_probe=refresh)
         server.take_down()
         assert repr(server) == "<Server primary a down>"
         await until(lambda: server.up)

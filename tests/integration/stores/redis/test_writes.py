@@ -9,11 +9,19 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from redis.exceptions import OutOfMemoryError
 
 from rpcaccel.core.cache.entry import Entry, Selection, decode
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.stores.redis.redis_server import Server
-from rpcaccel.stores.redis.writes import CHUNK, LONGEST_LIFE, QUEUE_BYTES, THREAD_FROM, Writes, Zstd
+from rpcaccel.stores.redis.topology import Server
+from rpcaccel.stores.redis.writes import (
+    MAX_LIFE_SECONDS,
+    MAX_PIPELINED_WRITES,
+    MAX_QUEUE_BYTES,
+    THREAD_FROM_BYTES,
+    Writes,
+    Zstd,
+)
 from tests.support.stores.fakes import ScriptedServer, ScriptedTopology, broken, never
 from tests.support.stores.settings import an_entry
 from tests.support.waiting import until
@@ -21,8 +29,8 @@ from tests.support.waiting import until
 Make = Callable[..., Writes]
 
 
-async def accepted(*command: Any) -> list[Any]:
-    return [True] * (len(command) - 1)
+async def accepted(*_command: Any) -> bytes:
+    return b"OK"
 
 
 @pytest.fixture
@@ -43,10 +51,10 @@ async def make() -> AsyncIterator[Make]:
 async def test_what_waits_together_travels_together(make: Make) -> None:
     server = ScriptedServer("a", accepted)
     writes = make(server)
-    for n in range(CHUNK + 1):
+    for n in range(MAX_PIPELINED_WRITES + 1):
         writes.put(b"%d" % n, an_entry(), 60.0)
-    await until(lambda: writes.written == CHUNK + 1)
-    assert [len(command) - 1 for command in server.asked] == [CHUNK, 1]
+    await until(lambda: writes.written == MAX_PIPELINED_WRITES + 1)
+    assert server.pipelines == [MAX_PIPELINED_WRITES, 1]
 
 
 async def test_the_newest_entry_of_a_key_is_the_one_written(make: Make) -> None:
@@ -55,7 +63,7 @@ async def test_the_newest_entry_of_a_key_is_the_one_written(make: Make) -> None:
     writes.put(b"k", an_entry(b"1"), 60.0)
     writes.put(b"k", an_entry(b"22"), 5.0)
     await until(lambda: writes.queued == 0)
-    [(_, (key, value, life))] = server.asked
+    [(_, key, value, _, life)] = server.asked
     back = decode(value, now=time.monotonic(), wall=time.time())
     assert isinstance(back, Entry)
     assert (key, back.result) == (b"p:k", b"22")
@@ -68,12 +76,12 @@ async def test_no_life_is_longer_than_a_week(make: Make) -> None:
     writes = make(server)
     writes.put(b"k", an_entry(), float("inf"))
     await until(lambda: writes.queued == 0)
-    assert server.asked[0][1][2] <= LONGEST_LIFE * 1000
+    assert server.asked[0][4] <= MAX_LIFE_SECONDS * 1000
 
 
 async def test_results_beyond_the_bytes_of_the_queue_are_dropped(make: Make) -> None:
     writes = make(ScriptedServer("a", never), timeout=0.05)
-    large = an_entry(bytes(QUEUE_BYTES // 2))
+    large = an_entry(bytes(MAX_QUEUE_BYTES // 2))
     for key in (b"a", b"b", b"c"):
         writes.put(key, large, 60.0)
     assert (writes.queued, writes.dropped) == (2, 1)
@@ -91,9 +99,9 @@ async def test_an_entry_whose_time_is_over_is_not_written(make: Make) -> None:
 async def test_a_large_entry_is_encoded_aside_and_arrives(make: Make) -> None:
     server = ScriptedServer("a", accepted)
     writes = make(server)
-    writes.put(b"k", an_entry(b"0" * THREAD_FROM), 60.0)
+    writes.put(b"k", an_entry(b"0" * THREAD_FROM_BYTES), 60.0)
     await until(lambda: writes.written == 1)
-    assert len(server.asked[0][1][1]) < 10_000
+    assert len(server.asked[0][2]) < 10_000
 
 
 async def test_an_entry_that_cannot_be_encoded_spoils_no_other(make: Make) -> None:
@@ -115,15 +123,15 @@ async def test_a_server_that_fails_loses_the_writes_and_is_down_after_some(make:
 
 
 async def test_a_write_refused_by_the_server_is_counted_by_itself(make: Make) -> None:
-    async def refuses_one(*command: Any) -> list[Any]:
-        return [ValueError("OOM"), *[True] * (len(command) - 2)]
+    async def refuses_one(*command: Any) -> Any:
+        return OutOfMemoryError() if command[1] == b"p:a" else b"OK"
 
     server = ScriptedServer("a", refuses_one)
     writes = make(server)
     for key in (b"a", b"b", b"c"):
         writes.put(key, an_entry(), 60.0)
     await until(lambda: writes.queued == 0)
-    assert (writes.written, writes.failed, server.error) == (2, 1, "ValueError")
+    assert (writes.written, writes.failed, server.error) == (2, 1, "its memory is full")
 
 
 async def test_closing_waits_for_a_silent_server_no_longer_than_the_deadline(make: Make) -> None:
@@ -139,7 +147,7 @@ async def test_closing_waits_for_a_silent_server_no_longer_than_the_deadline(mak
 async def test_forgetting_waits_for_what_is_under_way_and_drops_what_is_not(make: Make) -> None:
     go = asyncio.Event()
 
-    async def slow(*command: Any) -> list[Any]:
+    async def slow(*command: Any) -> bytes:
         await go.wait()
         return await accepted(*command)
 
@@ -155,7 +163,7 @@ async def test_forgetting_waits_for_what_is_under_way_and_drops_what_is_not(make
     go.set()
     await forgetting
     await writes.settled(b"s0:code:1")
-    assert [write[0] for command in server.asked for write in command[1:]] == [b"p:s0:call:1", b"p:s0:code:1"]
+    assert [command[1] for command in server.asked] == [b"p:s0:call:1", b"p:s0:code:1"]
 
 
 async def test_a_store_that_was_never_started_closes() -> None:

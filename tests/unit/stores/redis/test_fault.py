@@ -9,7 +9,7 @@ import pytest
 from redis import exceptions
 from redis.asyncio.sentinel import MasterNotFoundError
 
-from rpcaccel.stores.redis.fault import LATE, reason
+from rpcaccel.stores.redis.replies import LATE, reason
 
 
 def lost(cause: BaseException) -> BaseException:

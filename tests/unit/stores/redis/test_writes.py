@@ -6,7 +6,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.stores.redis.writes import LONGEST, Zstd
+from rpcaccel.stores.redis.writes import MAX_EXPANDED_BYTES, Zstd
 
 
 def test_a_large_body_comes_back_from_a_shorter_form() -> None:
@@ -32,7 +32,7 @@ def test_a_frame_that_claims_another_length_is_damage_before_anything_is_allocat
     shorter = zstd.compress(b"0" * 5000)
     assert shorter is not None
     assert zstd.expand(shorter, 4999) is None
-    assert zstd.expand(shorter, LONGEST + 1) is None
+    assert zstd.expand(shorter, MAX_EXPANDED_BYTES + 1) is None
 
 
 @given(st.binary(max_size=100), st.integers(0, 1000))
