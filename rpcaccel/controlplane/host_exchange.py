@@ -21,7 +21,7 @@ from rpcaccel.config.model import RedisSettings
 from rpcaccel.controlplane.stats.host_book import HostBook, HostsNow
 from rpcaccel.controlplane.stats.host_report import HostReport, encoded
 from rpcaccel.controlplane.stats.snapshot import Notice
-from rpcaccel.stores.redis import build_board
+from rpcaccel.stores import load_board
 from rpcaccel.stores.redis.board_entries import Met, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
@@ -45,7 +45,7 @@ class HostExchange:
         report: Callable[[], HostReport],
         *,
         block_times: Callable[[], Mapping[str, float | None]] = dict,
-        board: Callable[[RedisSettings], HostsPort] = build_board,
+        board: Callable[[RedisSettings], HostsPort] = load_board,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`report` tells what this host is like now; `block_times` the seconds that a block of each network takes."""

@@ -1,11 +1,12 @@
-# ruff: noqa: ARG002 - NoStore ignores its arguments
-"""The port of the tiers behind memory: what the data plane expects of a store, and the store for when there is none.
+# ruff: noqa: ARG002 - a store that holds nothing ignores its arguments
+"""The tiers behind memory: what the data plane expects of a store, and the store for when there is none.
 
 A store must never delay or fail a call: a slow or missing store is a miss.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar, Protocol
 
@@ -109,17 +110,19 @@ class PurgeResult(Struct, frozen=True):
     """False when a server could not be reached, so that entries may be left."""
 
 
-class Lease(Protocol):
-    """The right of one process to fetch the answer of a key, for a limited time."""
+class Lease:
+    """The right of one process to fetch the answer of a key, for a limited time; by itself one that is not shared, so
+    that every process may fetch."""
 
     async def release(self) -> None:
         """Give the lease back after the answer was put or could not be fetched. Never raises."""
 
 
-class Store(Protocol):
-    """A cache tier behind memory. Keys are those of core.plan.cache_key, to which the store adds what it needs."""
+class Store:
+    """A cache tier behind memory, and by itself one that holds nothing. Keys are those of core.plan.cache_key, to which
+    the store adds what it needs."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "memory"
 
     async def start(self) -> None:
         """Connect, in the background if a server does not answer. Never raises because a server is down."""
@@ -133,7 +136,15 @@ class Store(Protocol):
         The read begins with this call, not with the await: keys requested in one turn of the loop are read together,
         and the results may be awaited one after the other.
         """
-        ...
+        found: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
+
+        def told(entry: Entry | None) -> None:
+            if not found.done():
+                found.set_result(entry)
+
+        if not self.look((key,), lambda _key, _entry: True, told):
+            told(None)
+        return found
 
     def look(
         self,
@@ -145,13 +156,14 @@ class Store(Protocol):
 
         False, and no call of `done`, when the store cannot be asked.
         """
-        ...
+        return False
 
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
         """Queue the entry for writing, to expire after `ttl` seconds. Never raises, never waits."""
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
         """Remove the selected entries, queued ones included; `dry` only counts them. Never raises."""
+        return PurgeResult(0)
 
     async def left(self, key: bytes) -> float | None:
         """Seconds until the entry expires in the store; None when it does not expire, there is none, or there is no
@@ -159,85 +171,31 @@ class Store(Protocol):
 
         For `explain`, not for calls.
         """
+        return None
 
     async def lease(self, key: bytes, ttl: float) -> Lease | None:
         """Take the lease of `key` for at most `ttl` seconds; None when another process holds it. Never raises.
 
         A store that is not shared, or cannot be reached, grants every lease.
         """
+        return Lease()
 
     async def wait(self, key: bytes, within: float, accepts: Callable[[Entry], bool]) -> Entry | None:
         """The entry that the holder of the lease puts; None if it gives up, dies, or needs more than `within`
         seconds. An entry that `accepts` does not accept was there before, and is not what the holder puts."""
+        return None
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
         """Report the tokens that clients spent here; return those that they spent elsewhere since the last exchange.
 
         None when the store did not answer. Never raises. Only one exchange may be under way.
         """
-
-    def stats(self) -> StoreStats:
-        """The state and the counters now."""
-
-
-class NoLease:
-    """A lease that is not shared, so that every process may fetch."""
-
-    async def release(self) -> None:
-        """Do nothing."""
-
-
-async def _nothing() -> None:
-    """Nothing."""
-
-
-class NoStore:
-    """The store that holds nothing: workers have their memory tier alone."""
-
-    name: ClassVar[str] = "memory"
-
-    async def start(self) -> None:
-        """Do nothing."""
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-    def get(self, key: bytes) -> Awaitable[Entry | None]:
-        """A result of None."""
-        return _nothing()
-
-    def look(
-        self,
-        keys: Sequence[bytes],
-        accepts: Callable[[bytes, Entry], bool],
-        done: Callable[[Entry | None], None],
-    ) -> bool:
-        """Return False: there is nothing to read."""
-        return False
-
-    def put(self, key: bytes, entry: Entry, ttl: float) -> None:
-        """Drop the entry."""
-
-    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
-        """Remove nothing."""
-        return PurgeResult(0)
-
-    async def left(self, key: bytes) -> float | None:
-        """Return None."""
-        return None
-
-    async def lease(self, key: bytes, ttl: float) -> Lease | None:
-        """Grant the lease."""
-        return NoLease()
-
-    async def wait(self, key: bytes, within: float, accepts: Callable[[Entry], bool]) -> Entry | None:
-        """Return None."""
-        return None
-
-    async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
-        """Return nothing: no other worker is known."""
         return {}
 
     def stats(self) -> StoreStats:
-        """A store that is up, with all counters 0."""
+        """The state and the counters now."""
         return StoreStats(name=self.name, up=True)
+
+
+class NoStore(Store):
+    """The store that holds nothing: workers have their memory tier alone."""

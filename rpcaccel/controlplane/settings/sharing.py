@@ -32,7 +32,7 @@ from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import Reached, swept
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.stores.redis import build_board
+from rpcaccel.stores import load_board
 from rpcaccel.stores.redis.board_entries import Posted, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
@@ -322,7 +322,7 @@ class Hosts:
         await self.stop()
         self._shared_by = redis, folder
         if redis.url:
-            board, host = build_board(redis), f"{socket.gethostname()}-{secrets.token_hex(2)}"
+            board, host = load_board(redis), f"{socket.gethostname()}-{secrets.token_hex(2)}"
             purges = Purges(board, host, self._purge, _heard_file(folder) if folder else None)
             self._sharing = Sharing(board, self._ledger, purges, told=self._hear)
             await self._sharing.start()

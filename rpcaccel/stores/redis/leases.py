@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.stores.base import NoLease
+from rpcaccel.stores.base import Lease
 from rpcaccel.stores.redis.reads import Reads
 from rpcaccel.stores.redis.replies import NoServerError
 from rpcaccel.stores.redis.topology import Command, Server, Topology
@@ -35,7 +35,7 @@ Reply = asyncio.Future[Any]
 """The reply of a command; an exception as its result: the server refused it, or was not reached."""
 
 
-class RedisLease:
+class RedisLease(Lease):
     """A lease that this process holds."""
 
     __slots__ = ("_end",)
@@ -76,11 +76,11 @@ class Leases:
         self._closed = False
         self.granted = self.waits = 0
 
-    async def take(self, key: bytes, ttl: float) -> RedisLease | NoLease | None:
+    async def take(self, key: bytes, ttl: float) -> Lease | None:
         """Take the lease of `key`; None when another process holds it. Granted without Redis if Redis does not
         answer, or has no place for the entry: in a cluster that may be on another server than the lease."""
         if self._topology.primary_of(self._value_prefix + key) is None:
-            return NoLease()
+            return Lease()
         name, until = self._prefix + key, time.monotonic() + ttl
         reply = self._ask("SET", name, b"", "NX", "PX", max(1, int(ttl * 1000)))
         try:
@@ -90,10 +90,10 @@ class Leases:
             raise
         if not done:
             reply.add_done_callback(partial(self._end_late, name, until))
-            return NoLease()
+            return Lease()
         said = reply.result()
         if isinstance(said, Exception):
-            return NoLease()
+            return Lease()
         if not said:
             return None
         self.granted += 1

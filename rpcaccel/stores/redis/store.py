@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rpcaccel.core.cache.entry import SCHEMA, Damaged, Entry, Selection, decode
-from rpcaccel.stores.base import Lease, PurgeResult, StoreSettings, StoreStats
+from rpcaccel.stores.base import Lease, PurgeResult, Store, StoreSettings, StoreStats
 from rpcaccel.stores.redis.leases import Leases
-from rpcaccel.stores.redis.reads import Reads, Waiting
+from rpcaccel.stores.redis.reads import Reads
 from rpcaccel.stores.redis.shared_counters import Spending
 from rpcaccel.stores.redis.topology import Server, Topology, topology
 from rpcaccel.stores.redis.writes import Writes, Zstd
@@ -23,7 +23,7 @@ SCAN_STEP = 1000
 _GLOB = str.maketrans({char: f"\\{char}" for char in "*?[]^\\"})
 
 
-class RedisStore:
+class RedisStore(Store):
     """The second tier in Redis, run in the way that `settings.url` names."""
 
     name: ClassVar[str] = "redis"
@@ -77,10 +77,6 @@ class RedisStore:
         self._last = self._topology.up, self._topology.fault
         await self._topology.close()
 
-    def get(self, key: bytes) -> Awaitable[Entry | None]:
-        """The entry of `key`; None when there is none, or no answer in time."""
-        return _Asked(self._reads.ask(self._prefix + key), self._open)
-
     def look(
         self,
         keys: Sequence[bytes],
@@ -89,6 +85,7 @@ class RedisStore:
     ) -> bool:
         """Call `done` with the first accepted entry of `keys`, or with None; False when no server is up."""
         if not self._topology.up:
+            self._reads.down += len(keys)
             return False
         prefix, ask = self._prefix, self._reads.ask
         asked = [(key, ask(prefix + key)) for key in keys]
@@ -179,20 +176,6 @@ class RedisStore:
             return None
         self._hits += 1
         return entry
-
-
-class _Asked:
-    """An awaitable entry whose read is under way already."""
-
-    __slots__ = ("_open", "_value")
-
-    def __init__(self, value: Waiting | None, open: Callable[[bytes], Entry | None]) -> None:
-        self._value = value
-        self._open = open
-
-    def __await__(self) -> Generator[Any, None, Entry | None]:
-        data = None if self._value is None else (yield from self._value.__await__())
-        return None if data is None else self._open(data)
 
 
 def pattern(prefix: bytes, selection: Selection) -> bytes:
