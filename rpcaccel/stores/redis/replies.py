@@ -15,7 +15,6 @@ from msgspec import ValidationError
 from redis.asyncio.sentinel import MasterNotFoundError, SlaveNotFoundError
 from redis.exceptions import (
     AuthenticationError,
-    AuthenticationWrongNumberOfArgsError,
     BusyLoadingError,
     ClusterDownError,
     InvalidResponse,
@@ -177,7 +176,6 @@ _BY_TYPE: tuple[tuple[type[BaseException], str | Callable[[BaseException], str]]
     (ssl.SSLError, _of_tls),
     (FileNotFoundError, "there is no such socket"),
     (PermissionError, "its socket may not be opened by this user"),
-    (AuthenticationWrongNumberOfArgsError, "it does not accept the user and password"),
     (AuthenticationError, _refused),
     (NoPermissionError, "its user may not run this command (NOPERM)"),
     (BusyLoadingError, "it is still loading its data"),

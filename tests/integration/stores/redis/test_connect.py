@@ -1,4 +1,4 @@
-"""Clients of redis-py: no retries of their own, and every way to connect."""
+"""Clients of redis-py: no retries of their own, every way to connect, and whether a Redis lets us in."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import asyncio
 import shutil
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from rpcaccel.stores.redis.connect import SPARE, cluster, sentinel, single
+from rpcaccel.config.model import RedisSettings
+from rpcaccel.stores.redis.connect import SPARE, cluster, refusal, sentinel, single
 from rpcaccel.stores.redis.redis_url import parse
 from tests.integration.stores.conftest import Opener
-from tests.support.services import RedisServer
+from tests.support.services import RedisServer, free_port
 from tests.support.stores.settings import Settings, an_entry
 from tests.support.waiting import until
 
@@ -112,3 +113,50 @@ async def test_tls_serves_and_is_checked(open_store: Opener, server: RedisServer
         assert "ertificate" in unknown.stats().servers[0].error
         await checked.close()
         await unknown.close()
+
+
+USER = "the user and password that Redis has"
+SENTINEL = "the user and password that Sentinel itself has"
+DATABASE = "a database that Redis has"
+
+
+async def asked(url: str, within: float = 20.0) -> str:
+    return await refusal(url, RedisSettings(connect_timeout=10, write_timeout=10), within)
+
+
+async def test_a_wrong_password_and_a_wrong_database_are_told_from_a_right_address(
+    new_redis: Callable[..., RedisServer],
+) -> None:
+    port = new_redis("--requirepass", "right-pw", "--databases", "4").port
+    told = {
+        f"redis://:right-pw@127.0.0.1:{port}/3": "",
+        f"redis://:wrong-pw@127.0.0.1:{port}/3": USER,
+        f"redis://nobody:right-pw@127.0.0.1:{port}": USER,
+        f"redis://127.0.0.1:{port}": USER,
+        f"redis://:right-pw@127.0.0.1:{port}/4": DATABASE,
+        f"redis+cluster://:wrong-pw@127.0.0.1:{port}": USER,
+        f"redis+cluster://:right-pw@127.0.0.1:{port}": "",
+        f"redis+sentinel://127.0.0.1:{port}/main?sentinel_password=wrong-pw": SENTINEL,
+    }
+    assert {url: await asked(url) for url in told} == told
+
+
+async def test_a_password_where_none_is_asked_for_is_wrong(redis_server: RedisServer) -> None:
+    assert await asked(f"redis://:any@127.0.0.1:{redis_server.port}") == USER
+    assert await asked(redis_server.url) == ""
+
+
+@pytest.mark.parametrize(
+    "form", ["redis://{}", "redis+cluster://{}", "redis+sentinel://{}/main", "unix:///nowhere.sock"]
+)
+async def test_what_is_down_is_not_refused(form: str) -> None:
+    assert await asked(form.format(f"127.0.0.1:{free_port()}")) == ""
+
+
+async def test_one_that_says_nothing_is_taken_for_down(new_redis: Callable[..., RedisServer]) -> None:
+    server = new_redis("--requirepass", "right-pw")
+    server.freeze()
+    try:
+        assert await asked(f"redis://:wrong@127.0.0.1:{server.port}", within=0.05) == ""
+    finally:
+        server.thaw()

@@ -33,20 +33,6 @@ def test_the_pattern_matches_at_least_what_is_meant(selection: Selection, glob: 
     assert pattern(b"p:1:", selection) == glob
 
 
-async def test_a_purge_goes_on_until_the_cursor_is_back() -> None:
-    pages = {b"0": [b"7", [b"p:s0:a:1", b"p:s0:ab:1"]], b"7": [b"0", [b"p:s0:a:2"]]}
-
-    async def pageful(*command: Any) -> Any:
-        return pages[command[1]] if command[0] == "SCAN" else len(command) - 1
-
-    server = ScriptedServer("a", pageful)
-    assert await purge(server, selection=Selection(method="a")) == PurgeResult(2)
-    assert [command for command in server.asked if command[0] == "UNLINK"] == [
-        ("UNLINK", b"p:s0:a:1"),
-        ("UNLINK", b"p:s0:a:2"),
-    ]
-
-
 @pytest.mark.parametrize("selection", [Selection(), Selection(key=b"s0:a:1")])
 async def test_a_server_that_fails_makes_it_incomplete(selection: Selection) -> None:
     server = ScriptedServer("a", broken)

@@ -95,33 +95,6 @@ async def test_the_gets_of_one_turn_travel_as_one_mget(store: RedisStore, client
     assert await mgets(client) - before == 1
 
 
-async def test_the_same_key_asked_twice_in_a_turn_is_asked_of_redis_once(store: RedisStore, client: Redis) -> None:
-    store.put(b"s0:call:1", an_entry(), 60.0)
-    await written(store)
-    first, second, _ = await asyncio.gather(*(store.get(key) for key in (b"s0:call:1", b"s0:call:1", b"s0:call:2")))
-    assert first is not None
-    assert second is not None
-    assert first.result == second.result
-    stats = await client.info("keyspace")
-    assert stats["db0"]["keys"] == 1
-    hits = await client.info("stats")
-    assert (hits["keyspace_hits"], hits["keyspace_misses"]) == (1, 1)
-
-
-async def test_many_keys_of_one_turn_are_cut_into_bounded_commands(store: RedisStore, client: Redis) -> None:
-    await asyncio.gather(*(store.get(b"s0:call:%d" % n) for n in range(600)))
-    assert await mgets(client) == 3
-
-
-async def test_a_caller_that_leaves_harms_no_other(store: RedisStore) -> None:
-    store.put(b"s0:call:1", an_entry(), 60.0)
-    await written(store)
-    leaving, staying = asyncio.ensure_future(store.get(b"s0:call:1")), asyncio.ensure_future(store.get(b"s0:call:1"))
-    await asyncio.sleep(0)
-    leaving.cancel()
-    assert await staying is not None
-
-
 @pytest.mark.parametrize(
     ("value", "why"),
     [
@@ -313,44 +286,12 @@ async def test_a_frozen_redis_costs_a_caller_no_more_than_the_deadline(
             pass
 
 
-async def test_too_many_reads_under_way_are_misses(open_store: Opener, own_server: RedisServer) -> None:
-    store = await open_store(own_server.url, pool_size=1, read_timeout=0.5)
-    own_server.freeze()
-    asked = []
-    for n in range(3):
-        asked.append(asyncio.ensure_future(store.get(b"s0:call:%d" % n)))
-        await asyncio.sleep(0.005)
-    assert await asyncio.gather(*asked) == [None] * 3
-    assert store.stats().busy == 2
-
-
 async def test_a_redis_that_refuses_writes_is_counted(open_store: Opener, own_server: RedisServer) -> None:
     own_server.command("CONFIG", "SET", "maxmemory", "1")
     store = await open_store(own_server.url)
     store.put(b"s0:call:1", an_entry(), 60.0)
     await until(lambda: store.stats().writes_failed == 1)
     assert "memory is full" in store.stats().servers[0].error
-
-
-@pytest.mark.parametrize(
-    ("limit", "policy", "warning"),
-    [
-        ("0", "noeviction", "no maxmemory"),
-        ("100mb", "noeviction", "refuses writes"),
-        ("100mb", "allkeys-random", "at random"),
-        ("100mb", "allkeys-lru", ""),
-    ],
-)
-async def test_an_unfit_memory_setting_is_warned_of(
-    open_store: Opener, own_server: RedisServer, limit: str, policy: str, warning: str
-) -> None:
-    own_server.command("CONFIG", "SET", "maxmemory", limit)
-    own_server.command("CONFIG", "SET", "maxmemory-policy", policy)
-    stats = (await open_store(own_server.url)).stats()
-    if warning:
-        assert [warning in text for text in stats.warnings] == [True]
-    else:
-        assert stats.warnings == ()
 
 
 async def test_a_wrong_password_is_a_store_that_is_down_and_shows_no_secret(
