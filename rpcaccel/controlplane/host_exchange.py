@@ -12,7 +12,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 from msgspec.structs import replace
@@ -22,19 +22,13 @@ from rpcaccel.controlplane.stats.host_book import HostBook, HostsNow
 from rpcaccel.controlplane.stats.host_report import HostReport, encoded
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.stores import load_board
-from rpcaccel.stores.redis.board_entries import Met, UnreachableError
+from rpcaccel.stores.redis.board_entries import UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
+if TYPE_CHECKING:
+    from rpcaccel.stores.redis.board import Board
+
 log = structlog.get_logger("rpcaccel.sharing")
-
-
-class HostsPort(Protocol):
-    """The part of stores.redis.board.Board used here. `meet` and `leave` raise UnreachableError."""
-
-    async def open(self) -> None: ...
-    async def close(self) -> None: ...
-    async def meet(self, run: str, document: bytes) -> Met: ...
-    async def leave(self, run: str) -> None: ...
 
 
 class HostExchange:
@@ -45,7 +39,7 @@ class HostExchange:
         report: Callable[[], HostReport],
         *,
         block_times: Callable[[], Mapping[str, float | None]] = dict,
-        board: Callable[[RedisSettings], HostsPort] = load_board,
+        board: Callable[[RedisSettings], Board] = load_board,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`report` tells what this host is like now; `block_times` the seconds that a block of each network takes."""
@@ -56,7 +50,7 @@ class HostExchange:
         self._clock = clock
         self._book = HostBook(self.run)
         self._redis: RedisSettings | None = None
-        self._board: HostsPort | None = None
+        self._board: Board | None = None
         self._at_once = asyncio.Event()
         self._draining = False
         self._task: asyncio.Task[None] | None = None
@@ -89,7 +83,7 @@ class HostExchange:
             await board.close()
             self._book = HostBook(self.run)
 
-    async def meet(self, board: HostsPort) -> None:
+    async def meet(self, board: Board) -> None:
         """Tell about this host, and hear of all others."""
         report = self._tell()
         try:
@@ -99,7 +93,7 @@ class HostExchange:
         else:
             self._book.hear(met, self._clock(), self._block_times())
 
-    async def _follow(self, board: HostsPort) -> None:
+    async def _follow(self, board: Board) -> None:
         await board.open()
         while True:
             try:

@@ -13,7 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
@@ -23,7 +23,10 @@ from rpcaccel.controlplane.settings.heard_file import HeardFile, HeardPlace
 from rpcaccel.controlplane.settings.kept_file import LostFileError
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.stores.redis.board_entries import BoardCursor, ForeignData, Heard, UnreachableError
+from rpcaccel.stores.redis.board_entries import BoardCursor, ForeignData, UnreachableError
+
+if TYPE_CHECKING:
+    from rpcaccel.stores.redis.board import Board
 
 AGAIN_FOR = 600.0
 """Seconds for which a purge is sent again when the board lost its words. A host that was cut off for longer purges
@@ -59,20 +62,12 @@ class _HalfDone(Struct):
     """Are its entries still on the disk of this host?"""
 
 
-class WordsPort(Protocol):
-    """The part of stores.redis.board.Board used here. Every method raises UnreachableError."""
-
-    async def say(self, word: bytes) -> None: ...
-    async def last(self) -> BoardCursor: ...
-    async def heard(self, place: BoardCursor) -> Heard: ...
-
-
 class Purges:
     """This host's part in the stream. `purged` carries out a purge, and returns the tiers that it reached."""
 
     def __init__(
         self,
-        board: WordsPort,
+        board: Board,
         host: str,
         purged: Callable[[bytes], Awaitable[Reached]],
         file: HeardFile | None = None,

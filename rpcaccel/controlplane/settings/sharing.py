@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
@@ -27,7 +27,7 @@ from rpcaccel.config.patch import compose
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.heard_file import HeardFile
 from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, RefusedError
-from rpcaccel.controlplane.settings.shared_purges import Purges, WordsPort
+from rpcaccel.controlplane.settings.shared_purges import Purges
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import Reached, swept
@@ -35,6 +35,9 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores import load_board
 from rpcaccel.stores.redis.board_entries import Posted, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
+
+if TYPE_CHECKING:
+    from rpcaccel.stores.redis.board import Board
 
 LOCAL = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")
 """Sections that each host has for itself. `alerts.host`, the name of a host in its alerts, is its own as well."""
@@ -49,17 +52,6 @@ _LONGEST_NUMBER = 19
 """Digits of a number of 64 bits."""
 
 log = structlog.get_logger("rpcaccel.sharing")
-
-
-class BoardPort(WordsPort, Protocol):
-    """The part of stores.redis.board.Board used here. Every method but `open` and `close` raises UnreachableError."""
-
-    async def open(self) -> None: ...
-    async def close(self) -> None: ...
-    async def mark(self) -> str: ...
-    async def read(self) -> Posted | None: ...
-    async def post(self, before: str, mark: str, document: bytes) -> bool: ...
-    def notices(self) -> list[str]: ...
 
 
 class Sheet(Struct, frozen=True):
@@ -87,7 +79,7 @@ class Sharing:
 
     def __init__(
         self,
-        board: BoardPort,
+        board: Board,
         ledger: Ledger,
         purges: Purges,
         *,

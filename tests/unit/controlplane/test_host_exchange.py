@@ -9,13 +9,14 @@ import pytest
 from rpcaccel.config.model import RedisSettings
 from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.stats.host_report import HostReport, decoded
+from rpcaccel.stores.redis.board import Board
 from rpcaccel.stores.redis.board_entries import HostEntry, Met, UnreachableError
 
 REDIS = RedisSettings.model_validate({"url": "redis://127.0.0.1:1"})
 
 
-class SampleBoard:
-    """Implements HostsPort: the entries of several hosts. `down`: nothing gets through. `broken`: it fails once."""
+class SampleBoard(Board):
+    """The entries of several hosts, without Redis. `down`: nothing gets through. `broken`: it fails once."""
 
     def __init__(self) -> None:
         self.entries: dict[str, bytes] = {}

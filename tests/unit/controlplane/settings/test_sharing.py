@@ -17,6 +17,7 @@ from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, Ledger
 from rpcaccel.controlplane.settings.shared_purges import Purges
 from rpcaccel.controlplane.settings.sharing import Sharing
 from rpcaccel.controlplane.workers.operations import Reached
+from rpcaccel.stores.redis.board import Board
 from rpcaccel.stores.redis.board_entries import BoardCursor, Heard, Posted, UnreachableError
 
 ME = Author("me", "page")
@@ -30,9 +31,9 @@ class Wall:
         self.words: list[bytes] = []
 
 
-class Side:
-    """Implements BoardPort: one host's way to the wall. `down`: nothing gets through. `deaf`: answers do not. `held`:
-    answers to this wait for an event."""
+class Side(Board):
+    """One host's way to the wall. `down`: nothing gets through. `deaf`: answers do not. `held`: answers to this
+    wait for an event."""
 
     def __init__(self, wall: Wall) -> None:
         self.wall = wall
