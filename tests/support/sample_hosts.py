@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.host_book import ROUND
 from rpcaccel.controlplane.stats.host_report import HostReport, encoded
-from rpcaccel.stores.redis.board_entries import HostEntry, Met
+from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK
 
@@ -51,4 +51,4 @@ def meet(control: SampleControl, others: dict[str, HostReport], *, silent: Itera
         for run, report in others.items():
             told = report if "late" in report.name else replace(report, heads=heads)
             entries.append(HostEntry(run, control.now - began if run in quiet else 0.1, encoded(told)))
-        control.book.hear(Met(entries), control.now, {NETWORK: 2.0})
+        control.book.hear(HostEntries(entries), control.now, {NETWORK: 2.0})

@@ -20,11 +20,11 @@ from msgspec import Meta, Struct
 from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.stores.job_thread import JobThread
 
-LARGEST = 4096
+MAX_FILE_BYTES = 4096
 """Bytes of the file at the most."""
-LOAD_WITHIN = 30.0
+LOAD_SECONDS = 30.0
 """Seconds that reading the file may take. They are many, because everything is purged where it takes longer."""
-SAVE_WITHIN = 2.0
+SAVE_SECONDS = 2.0
 """Seconds that a write of the file is waited for."""
 
 log = structlog.get_logger("rpcaccel.sharing")
@@ -47,11 +47,11 @@ class HeardFile:
     """The file in the folder of the disk tier."""
 
     def __init__(
-        self, folder: Path, cache_version: int, load_within: float = LOAD_WITHIN, save_within: float = SAVE_WITHIN
+        self, folder: Path, cache_version: int, load_within: float = LOAD_SECONDS, save_within: float = SAVE_SECONDS
     ) -> None:
         """`load_within`, `save_within`: seconds that reading and writing may take."""
         self.path = folder / f"heard-{cache_version}.json"
-        self._file = KeptFile(self.path, HeardPlace, largest=LARGEST)
+        self._file = KeptFile(self.path, HeardPlace, largest=MAX_FILE_BYTES)
         self._load_within = load_within
         self._save_within = save_within
         self._busy = False

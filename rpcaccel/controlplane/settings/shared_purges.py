@@ -28,14 +28,14 @@ from rpcaccel.stores.redis.board_entries import BoardCursor, ForeignData, Unreac
 if TYPE_CHECKING:
     from rpcaccel.stores.redis.board import Board
 
-AGAIN_FOR = 600.0
+RESEND_SECONDS = 600.0
 """Seconds for which a purge is sent again when the board lost its words. A host that was cut off for longer purges
 everything."""
-MOST = 100
+MAX_WAITING_PURGES = 100
 """Purges that may wait for Redis, or for the disk; more of them become one purge of everything."""
-KEEP_EVERY = 60.0
+PLACE_SAVE_SECONDS = 60.0
 """Seconds between two writes of the place in the stream while it stays the same."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 300.0
+PURGE_RETRY_SECONDS, MAX_PURGE_RETRY_SECONDS = 0.5, 300.0
 """Seconds between two attempts to purge a tier that was not reached."""
 EVERYTHING = b'{"all":true}'
 NOTHING = b'{"key":"-","dry_run":true}'
@@ -85,7 +85,7 @@ class Purges:
         self._heard_at = clock()
         """The time until which every word was heard (seconds of `clock`)."""
         self._unsaid: deque[bytes] = deque()
-        self._said: deque[tuple[float, bytes]] = deque(maxlen=MOST)
+        self._said: deque[tuple[float, bytes]] = deque(maxlen=MAX_WAITING_PURGES)
         self._until = wall()
         """The same in seconds of `wall`, which goes on while the program does not run."""
         self._kept_place: BoardCursor | None = None
@@ -93,7 +93,7 @@ class Purges:
         self._keep_at = 0.0
         """When the same place is written again (seconds of `clock`)."""
         self._half_done: list[_HalfDone] = []
-        self._pause = FIRST_PAUSE
+        self._pause = PURGE_RETRY_SECONDS
         self._finish_at = 0.0
         self._saying = asyncio.Lock()
         self.foreign = ForeignData()
@@ -109,7 +109,7 @@ class Purges:
 
     async def tell(self, body: bytes, *, complete: bool = True) -> None:
         """Send a purge to the other hosts: now, or once Redis is back. One that is not `complete` here is repeated."""
-        if len(self._unsaid) >= MOST:
+        if len(self._unsaid) >= MAX_WAITING_PURGES:
             self._unsaid.clear()
             self._half_done.clear()
             body, complete = EVERYTHING, False
@@ -131,7 +131,7 @@ class Purges:
         now, wall = self._clock(), self._wall()
         heard = await self._board.heard(self._place)
         away = now - self._heard_at
-        if heard.lost == "older" or (heard.lost and away > AGAIN_FOR):
+        if heard.lost == "older" or (heard.lost and away > RESEND_SECONDS):
             log.warning("purges of other hosts may have been missed: every kept answer is purged")
             await self._carry_out(EVERYTHING)
         for text in heard.words:
@@ -140,7 +140,7 @@ class Purges:
             self._heard_at, self._until = now, wall
         self._place = heard.place  # not before: what could not be carried out is heard again
         if heard.lost == "all":  # hosts that were cut off when a purge was sent did not get it
-            self._unsaid.extendleft(body for at, body in reversed(self._said) if now - at < AGAIN_FOR)
+            self._unsaid.extendleft(body for at, body in reversed(self._said) if now - at < RESEND_SECONDS)
             self._said.clear()
         await self._say()
         await self._finish()
@@ -175,17 +175,17 @@ class Purges:
             return
         if self._place == self._kept_place and self._clock() < self._keep_at:
             return
-        self._kept_place, self._keep_at = self._place, self._clock() + KEEP_EVERY
+        self._kept_place, self._keep_at = self._place, self._clock() + PLACE_SAVE_SECONDS
         await self._file.save(HeardPlace(word=self._place.word.decode(), run=self._place.run, until=self._until))
 
     def _repeat(self, body: bytes, *, store: bool) -> None:
         """Repeat a purge that did not reach the disk, if there is one, and with `store` not Redis either."""
-        if len(self._half_done) >= MOST:
+        if len(self._half_done) >= MAX_WAITING_PURGES:
             store = any(one.store for one in self._half_done) or store
             self._half_done.clear()
             body = EVERYTHING
         self._half_done.append(_HalfDone(body, store, disk=self._file is not None))
-        self._pause, self._finish_at = FIRST_PAUSE, 0.0
+        self._pause, self._finish_at = PURGE_RETRY_SECONDS, 0.0
 
     async def _finish(self) -> None:
         """Repeat purges that did not reach every tier. Workers may reconnect to Redis later than the supervisor does,
@@ -199,7 +199,7 @@ class Purges:
                 reached = await self._purged(one.purge)
                 one.store, one.disk = one.store and not reached.store, one.disk and not reached.disk
         self._half_done = [one for one in self._half_done if one.store or one.disk]
-        self._pause = min(LONGEST_PAUSE, 2 * self._pause) if self._half_done else FIRST_PAUSE
+        self._pause = min(MAX_PURGE_RETRY_SECONDS, 2 * self._pause) if self._half_done else PURGE_RETRY_SECONDS
         self._finish_at = self._clock() + (self._pause if self._half_done else 0.0)
 
     async def _say(self) -> None:

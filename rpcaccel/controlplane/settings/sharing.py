@@ -1,10 +1,10 @@
 """Settings shared by the hosts that use one Redis under one prefix.
 
 Shared is what was changed at run time, as a merge patch over each host's own config file, without the sections that
-belong to one host (LOCAL). A change is first in force here and then posted; it is taken back when another host posted
-one in the same moment. While Redis is away changes reach this host alone; on its return they are laid over what is
-posted there, so that of two changes of one setting the last that was posted holds. A host that cannot adopt what is
-posted says so and keeps the settings it has.
+belong to one host (LOCAL_SECTIONS). A change is first in force here and then posted; it is taken back when another
+host posted one in the same moment. While Redis is away changes reach this host alone; on its return they are laid over
+what is posted there, so that of two changes of one setting the last that was posted holds. A host that cannot adopt
+what is posted says so and keeps the settings it has.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import Reached, swept
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores import load_board
-from rpcaccel.stores.redis.board_entries import Posted, UnreachableError
+from rpcaccel.stores.redis.board_entries import SharedDocument, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
 if TYPE_CHECKING:
     from rpcaccel.stores.redis.board import Board
 
-LOCAL = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")
+LOCAL_SECTIONS = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")
 """Sections that each host has for itself. `alerts.host`, the name of a host in its alerts, is its own as well."""
-EVERY = 0.2
+LOOK_SECONDS = 0.2
 """Seconds between two looks at the board."""
-AGAIN = 5.0
+ADOPT_RETRY_SECONDS = 5.0
 """Seconds after which something that could not be adopted is tried again; doubled each time."""
-LONGEST_PAUSE = 300.0
+MAX_ADOPT_RETRY_SECONDS = 300.0
 """Seconds between two such attempts at the most."""
 
-_LONGEST_NUMBER = 19
+_MAX_NUMBER_DIGITS = 19
 """Digits of a number of 64 bits."""
 
 log = structlog.get_logger("rpcaccel.sharing")
@@ -62,7 +62,7 @@ class Sheet(Struct, frozen=True):
     host: str
 
 
-class Standing(Struct, frozen=True):
+class ReplicationState(Struct, frozen=True):
     """How far a host has followed the others."""
 
     revision: int = 0
@@ -84,8 +84,8 @@ class Sharing:
         purges: Purges,
         *,
         told: Callable[[bool], None] = lambda _up: None,
-        every: float = EVERY,
-        again: float = AGAIN,
+        every: float = LOOK_SECONDS,
+        again: float = ADOPT_RETRY_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.host = purges.host
@@ -128,9 +128,9 @@ class Sharing:
         """Sentences about what should be looked at."""
         return [*filter(None, [self.note]), *self._board.notices(), *self._purges.foreign.notices()]
 
-    def standing(self) -> Standing:
+    def standing(self) -> ReplicationState:
         """How far this host has followed the others."""
-        return Standing(self.revision, self.refusal, self._purges.late)
+        return ReplicationState(self.revision, self.refusal, self._purges.late)
 
     async def start(self) -> None:
         """Adopt what is shared as soon as Redis answers, and follow it from then on."""
@@ -223,7 +223,7 @@ class Sharing:
         self._unposted, self._unposted_by = {}, ""
         return True
 
-    async def _adopt(self, posted: Posted) -> None:
+    async def _adopt(self, posted: SharedDocument) -> None:
         """Take over what is posted, with the changes that wait on top of it, or say why that cannot be done."""
         if posted.mark != self.mark:
             self._pause = self._again
@@ -248,7 +248,7 @@ class Sharing:
             log.error("settings of other hosts are not adopted", reason=why)
         self.refusal = why
         self._retry_at = self._clock() + self._pause
-        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+        self._pause = min(MAX_ADOPT_RETRY_SECONDS, 2 * self._pause)
 
     @property
     def _is_due(self) -> bool:
@@ -264,12 +264,12 @@ class Sharing:
 def _number(mark: str) -> int:
     """The number that a mark begins with; 0 of none."""
     number = mark.partition("-")[0]
-    return int(number) if number.isascii() and number.isdigit() and len(number) < _LONGEST_NUMBER else 0
+    return int(number) if number.isascii() and number.isdigit() and len(number) < _MAX_NUMBER_DIGITS else 0
 
 
 def _shared(overlay: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an overlay that concerns every host."""
-    parts = {key: value for key, value in overlay.items() if key not in LOCAL}
+    parts = {key: value for key, value in overlay.items() if key not in LOCAL_SECTIONS}
     alerts = parts.get("alerts")
     if isinstance(alerts, Mapping) and "host" in alerts:
         del parts["alerts"]
@@ -280,7 +280,7 @@ def _shared(overlay: Mapping[str, Any]) -> dict[str, Any]:
 
 def _own(overlay: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an overlay that each host has for itself."""
-    parts = {key: value for key, value in overlay.items() if key in LOCAL}
+    parts = {key: value for key, value in overlay.items() if key in LOCAL_SECTIONS}
     alerts = overlay.get("alerts")
     return {**parts, "alerts": {"host": alerts["host"]}} if isinstance(alerts, Mapping) and "host" in alerts else parts
 
@@ -338,9 +338,9 @@ class Hosts:
         about = {"up": sharing.up, "revision": sharing.revision, "note": sharing.note}
         return {"url": self._shared_by[0].url.shown, "host": sharing.host, **about}
 
-    def standing(self) -> Standing:
+    def standing(self) -> ReplicationState:
         """How far this host has followed the others."""
-        return Standing() if self._sharing is None else self._sharing.standing()
+        return ReplicationState() if self._sharing is None else self._sharing.standing()
 
     def notices(self) -> list[str]:
         """Sentences about what should be looked at."""

@@ -21,7 +21,7 @@ from rpcaccel.controlplane.stats.host_report import HostReport, decoded
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.controlplane.stats.summaries import PerSecond, Seconds, Share
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.stores.redis.board_entries import HostEntry, Met
+from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
 
 ROUND = 2.0
 """Seconds between two documents of a host."""
@@ -177,7 +177,7 @@ class HostBook:
         mine = self._known.setdefault(self.run, _Known(report, now, *_alone(report), now))
         mine.report, mine.at = report, now
 
-    def hear(self, met: Met, now: float, block_times: Mapping[str, float | None]) -> None:
+    def hear(self, met: HostEntries, now: float, block_times: Mapping[str, float | None]) -> None:
         """Take in what all hosts told, and judge them. `block_times`: seconds that a block of each network takes."""
         if self._hearing_since is None:
             self._hearing_since = now

@@ -14,13 +14,20 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.board_entries import BoardCursor, Heard, HostEntry, Met, Posted, UnreachableError
+from rpcaccel.stores.redis.board_entries import (
+    BoardCursor,
+    HostEntries,
+    HostEntry,
+    MessagesSince,
+    SharedDocument,
+    UnreachableError,
+)
 from rpcaccel.stores.redis.replies import NoServerError, reason
 from rpcaccel.stores.redis.topology import topology
 
-KEPT = 1000
+MAX_MESSAGES = 1000
 """Number of messages that are kept, about. A host that was away for longer is told that it missed older ones."""
-_AT_ONCE = 100
+_MAX_READ_MESSAGES = 100
 _MAX_RUN_BYTES = 64
 """Bytes of the id of a run."""
 _MAX_MARK_BYTES = 64
@@ -69,13 +76,13 @@ redis.call('HSET', KEYS[1], 'mark', ARGV[2], 'document', ARGV[3])
 return 1
 """
 
-MOST_HOSTS = 200
+MAX_HOSTS = 200
 """Number of hosts whose documents are kept. Of more hosts, those that were heard last are."""
-LONGEST_DOCUMENT = 4096
+MAX_HOST_BYTES = 4096
 """Bytes of what a host tells of itself."""
-FORGOTTEN = 300.0
+FORGOTTEN_SECONDS = 300.0
 """Seconds after which a host that was not heard is forgotten."""
-_STAMP = 16
+_STAMP_BYTES = 16
 """Bytes that the time of a document takes, at the most."""
 _MEET = """
 local time = redis.call('TIME')
@@ -137,7 +144,7 @@ class Board:
         """The mark of the document; empty without a document. Raises UnreachableError."""
         return (await self._read(0)).mark
 
-    async def read(self) -> Posted | None:
+    async def read(self) -> SharedDocument | None:
         """The document on the board; None without one. Raises UnreachableError."""
         posted = await self._read(_MAX_SHARED_BYTES)
         return posted if posted.mark else None
@@ -152,8 +159,8 @@ class Board:
 
     async def say(self, word: bytes) -> None:
         """Post a message to every host. Raises UnreachableError."""
-        run, bounds = secrets.token_hex(8), (_AT_ONCE, _MAX_RUN_BYTES)
-        await self._ask(bytes, _WORDS, "EVAL", _SAY, 1, self._words, run, KEPT, word, *bounds)
+        run, bounds = secrets.token_hex(8), (_MAX_READ_MESSAGES, _MAX_RUN_BYTES)
+        await self._ask(bytes, _WORDS, "EVAL", _SAY, 1, self._words, run, MAX_MESSAGES, word, *bounds)
 
     async def last(self) -> BoardCursor:
         """The cursor after the last message; without any, an empty message is posted first. Raises UnreachableError."""
@@ -163,13 +170,13 @@ class Board:
             await self.say(b"")
         raise UnreachableError("it keeps no messages")
 
-    async def heard(self, place: BoardCursor) -> Heard:
+    async def heard(self, place: BoardCursor) -> MessagesSince:
         """The messages after a cursor. Raises UnreachableError."""
-        found = await self._range("XRANGE", place.word, b"+", _AT_ONCE)
+        found = await self._range("XRANGE", place.word, b"+", _MAX_READ_MESSAGES)
         if found and found[0].cursor == place:
             return self._heard(found[0].cursor, found[1:])
         await self.last()  # posts a message if there is none
-        found = await self._range("XRANGE", b"-", b"+", _AT_ONCE)
+        found = await self._range("XRANGE", b"-", b"+", _MAX_READ_MESSAGES)
         runs = {entry.cursor.run for entry in found if entry.word is not None}
         # Where no run is known, since entries of other programs stand there, the worse of the two is assumed.
         older = not place.run or not runs or place.run in runs
@@ -177,30 +184,32 @@ class Board:
 
     def _heard(
         self, place: BoardCursor, found: Sequence[_StreamEntry], lost: Literal["", "older", "all"] = ""
-    ) -> Heard:
+    ) -> MessagesSince:
         words = [entry.word for entry in found if entry.word is not None]
         self._topology.foreign.note(_WORDS, len(found) - len(words))
-        return Heard(found[-1].cursor if found else place, words, lost)
+        return MessagesSince(found[-1].cursor if found else place, words, lost)
 
-    async def meet(self, run: str, document: bytes) -> Met:
+    async def meet(self, run: str, document: bytes) -> HostEntries:
         """Replace what the host of this run tells, and return what all hosts tell. Raises UnreachableError."""
-        bounds = (int(FORGOTTEN * 1000), LONGEST_DOCUMENT + _STAMP, MOST_HOSTS, _MAX_RUN_BYTES)
+        bounds = (int(FORGOTTEN_SECONDS * 1000), MAX_HOST_BYTES + _STAMP_BYTES, MAX_HOSTS, _MAX_RUN_BYTES)
         shape = tuple[int, list[tuple[bytes, _Age, bytes]]]
         dropped, kept = await self._ask(shape, _HOSTS, "EVAL", _MEET, 1, self._hosts, run, document, *bounds)
         self._topology.foreign.note(_HOSTS, dropped)
         # Another program may have made the name of any bytes.
-        return Met([HostEntry(name.decode(errors="replace"), age / 1000, told) for name, age, told in kept], dropped)
+        return HostEntries(
+            [HostEntry(name.decode(errors="replace"), age / 1000, told) for name, age, told in kept], dropped
+        )
 
     async def leave(self, run: str) -> None:
         """Remove what the host of this run told of itself. Raises UnreachableError."""
         await self._ask(int, _HOSTS, "HDEL", self._hosts, run)
 
-    async def _read(self, longest: int) -> Posted:
+    async def _read(self, longest: int) -> SharedDocument:
         bounds = (_MAX_MARK_BYTES, longest)
         shape = tuple[bytes | None, bytes | None]
         mark, document = await self._ask(shape, _SETTINGS, "EVAL", _READ, 1, self._document, *bounds)
         self._topology.foreign.note(_SETTINGS, int(bool(longest and mark and not document)))
-        return Posted((mark or b"").decode("latin-1"), document or b"")
+        return SharedDocument((mark or b"").decode("latin-1"), document or b"")
 
     async def _range(self, command: str, first: bytes, last: bytes, most: int) -> list[_StreamEntry]:
         bounds = (most, _MAX_RUN_BYTES, _MAX_SHARED_BYTES)

@@ -17,7 +17,7 @@ class UnreachableError(Exception):
     """Redis did not answer in time."""
 
 
-class Posted(Struct, frozen=True):
+class SharedDocument(Struct, frozen=True):
     """The document on the board."""
 
     mark: str
@@ -33,7 +33,7 @@ class BoardCursor(Struct, frozen=True):
     run: bytes
 
 
-class Heard(Struct, frozen=True):
+class MessagesSince(Struct, frozen=True):
     """The messages after a cursor, the new cursor, and what was lost in between.
 
     Lost may be nothing, the older messages of a long absence, or all messages, because Redis was emptied.
@@ -54,7 +54,7 @@ class HostEntry(Struct, frozen=True):
     document: bytes
 
 
-class Met(Struct, frozen=True):
+class HostEntries(Struct, frozen=True):
     """The entries of all hosts, and the number of entries that were removed because they were none of this kind."""
 
     entries: list[HostEntry]

@@ -18,14 +18,14 @@ from rpcaccel.stores.redis.replies import LATE
 from rpcaccel.stores.redis.topology import Route, Server, Topology
 from rpcaccel.stores.tasks import cancel_and_wait
 
-CHUNK = 256
+MAX_MGET_KEYS = 256
 """Keys in one MGET at the most."""
 
-AT_ONCE = 2
-HOLD = 0.001
-"""While AT_ONCE commands are under way, keys wait until one of them ends, but at most HOLD seconds."""
+UNHELD_COMMANDS = 2
+HOLD_SECONDS = 0.001
+"""While UNHELD_COMMANDS commands are under way, keys wait until one of them ends, but at most HOLD_SECONDS seconds."""
 
-ROUNDS = 4
+LATE_TURNS = 4
 """Rounds of the event loop after the deadline in which what has arrived is still read: bytes, the parser, the task that
 waits. They take no time unless this process is busy."""
 
@@ -91,10 +91,10 @@ class Reads:
         """The turn of the event loop is over: send its keys, or hold them while commands are under way."""
         if turn is not self._turn:
             return
-        if len(self._tasks) < AT_ONCE:
+        if len(self._tasks) < UNHELD_COMMANDS:
             self._send(turn)
         else:
-            turn.held = asyncio.get_running_loop().call_later(HOLD, self._send, turn)
+            turn.held = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._send, turn)
 
     def _fetched(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -110,8 +110,8 @@ class Reads:
         unserved = set(keys)
         for server, group in self._route(keys):
             unserved.difference_update(group)
-            for start in range(0, len(group), CHUNK):
-                part = group[start : start + CHUNK]
+            for start in range(0, len(group), MAX_MGET_KEYS):
+                part = group[start : start + MAX_MGET_KEYS]
                 if len(self._tasks) >= self._limit:
                     self.busy += self._settle(turn, part)
                     continue
@@ -124,7 +124,7 @@ class Reads:
     async def _fetch(self, turn: Turn, server: Server, keys: Sequence[bytes]) -> None:
         self.commands += 1
         if turn.timer is None and turn.waiting:
-            turn.timer = asyncio.get_running_loop().call_later(self._timeout, self._expire, turn, ROUNDS)
+            turn.timer = asyncio.get_running_loop().call_later(self._timeout, self._expire, turn, LATE_TURNS)
         try:
             values = await server.mget(keys)
         except Exception as error:

@@ -11,7 +11,7 @@ from rpcaccel.cli.terminal import TableColumn, table
 from rpcaccel.cli.views import CLIENTS, SUBSCRIPTIONS
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.stores.redis.board_entries import HostEntry, Met
+from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
 from tests.support.described_answers import problems
 from tests.support.sample_control import SampleControl
 from tests.support.sample_hosts import OTHERS, meet
@@ -126,5 +126,5 @@ async def test_while_redis_is_away_that_is_said(ask: Ask, control: SampleControl
 
 async def test_entries_that_are_no_documents_are_counted(ask: Ask, control: SampleControl) -> None:
     meet(control, {})
-    control.book.hear(Met([HostEntry("x", 0.0, b"junk")], 2), control.now, {})
+    control.book.hear(HostEntries([HostEntry("x", 0.0, b"junk")], 2), control.now, {})
     assert "3 entries in Redis are not documents of hosts, and are not shown" in (await ask("hosts")).out

@@ -10,7 +10,7 @@ from rpcaccel.config.model import RedisSettings
 from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.stats.host_report import HostReport, decoded
 from rpcaccel.stores.redis.board import Board
-from rpcaccel.stores.redis.board_entries import HostEntry, Met, UnreachableError
+from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry, UnreachableError
 
 REDIS = RedisSettings.model_validate({"url": "redis://127.0.0.1:1"})
 
@@ -30,7 +30,7 @@ class SampleBoard(Board):
     async def close(self) -> None:
         self.closed += 1
 
-    async def meet(self, run: str, document: bytes) -> Met:
+    async def meet(self, run: str, document: bytes) -> HostEntries:
         async with self.met:
             self.met.notify_all()
         if self.broken:
@@ -39,7 +39,7 @@ class SampleBoard(Board):
         if self.down:
             raise UnreachableError("no answer in time")
         self.entries[run] = document
-        return Met([HostEntry(name, 0.0, told) for name, told in self.entries.items()])
+        return HostEntries([HostEntry(name, 0.0, told) for name, told in self.entries.items()])
 
     async def leave(self, run: str) -> None:
         if self.down:

@@ -12,17 +12,17 @@ import pytest
 
 from rpcaccel.controlplane.settings.heard_file import HeardFile
 from rpcaccel.controlplane.settings.shared_purges import (
-    AGAIN_FOR,
     EVERYTHING,
-    FIRST_PAUSE,
-    KEEP_EVERY,
-    LONGEST_PAUSE,
-    MOST,
+    MAX_PURGE_RETRY_SECONDS,
+    MAX_WAITING_PURGES,
     NOTHING,
+    PLACE_SAVE_SECONDS,
+    PURGE_RETRY_SECONDS,
+    RESEND_SECONDS,
     Purges,
 )
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
-from rpcaccel.stores.redis.board import KEPT, Board
+from rpcaccel.stores.redis.board import MAX_MESSAGES, Board
 from rpcaccel.stores.redis.board_entries import UnreachableError
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
@@ -155,14 +155,14 @@ async def test_what_no_worker_could_remove_from_redis_yet_is_tried_again_with_pa
     one.reached = False
     assert await one.back() == [b"1"]
     assert await one.caught_up() == []
-    one.now += 2 * FIRST_PAUSE
+    one.now += 2 * PURGE_RETRY_SECONDS
     assert await one.caught_up() == [b"1"]
-    one.now += 2 * FIRST_PAUSE
+    one.now += 2 * PURGE_RETRY_SECONDS
     assert await one.caught_up() == []
     one.reached = True
-    one.now += 2 * FIRST_PAUSE
+    one.now += 2 * PURGE_RETRY_SECONDS
     assert await one.caught_up() == [b"1"]
-    one.now += LONGEST_PAUSE
+    one.now += MAX_PURGE_RETRY_SECONDS
     assert await one.caught_up() == []
     assert await other.back() == [b"1"], "it is told once"
 
@@ -191,17 +191,17 @@ async def test_who_comes_first_to_an_emptied_board_misses_nothing_either(redis: 
 async def test_who_was_cut_off_while_redis_lost_its_words_purges_all(redis: RedisServer, meet: Meet) -> None:
     one, other = await meet("one"), await meet("other")
     await one.purges.tell(b"1")
-    one.now = other.now = AGAIN_FOR + 1
+    one.now = other.now = RESEND_SECONDS + 1
     redis.empty()
     assert await other.caught_up() == [EVERYTHING]
-    one.now += AGAIN_FOR + 1
+    one.now += RESEND_SECONDS + 1
     await one.caught_up()
     assert await other.caught_up() == [], "too old to be told again"
 
 
 async def test_a_purge_of_all_that_could_not_be_carried_out_is_tried_again(redis: RedisServer, meet: Meet) -> None:
     other = await meet("other")
-    other.now = AGAIN_FOR + 1
+    other.now = RESEND_SECONDS + 1
     redis.empty()
     other.fails = 1
     with pytest.raises(RuntimeError):
@@ -212,7 +212,7 @@ async def test_a_purge_of_all_that_could_not_be_carried_out_is_tried_again(redis
 
 async def test_who_missed_more_words_than_are_kept_purges_all(meet: Meet) -> None:
     one, other = await meet("one"), await meet("other")
-    for _ in range(2 * KEPT):
+    for _ in range(2 * MAX_MESSAGES):
         await one.board.say(b"no word")
     assert await other.caught_up() == [EVERYTHING]
     assert await other.caught_up() == []
@@ -221,7 +221,7 @@ async def test_who_missed_more_words_than_are_kept_purges_all(meet: Meet) -> Non
 async def test_a_great_many_purges_without_redis_become_one_of_everything(redis: RedisServer, meet: Meet) -> None:
     one, other = await meet("one"), await meet("other")
     redis.kill()
-    for _ in range(MOST + 1):
+    for _ in range(MAX_WAITING_PURGES + 1):
         await one.purges.tell(b"1")
     redis.restart()
     assert await one.back() == [EVERYTHING]
@@ -247,18 +247,18 @@ async def test_a_host_that_was_down_does_at_its_start_what_was_purged_meanwhile(
 
 async def test_who_was_down_while_more_was_purged_than_is_kept_purges_all_once(meet: Meet, tmp_path: Path) -> None:
     one, _ = await meet("one"), await meet("other", tmp_path)
-    for _ in range(2 * KEPT):
+    for _ in range(2 * MAX_MESSAGES):
         await one.board.say(b"no word")
     other = await meet("other again", tmp_path, now=60.0)
     assert other.purged == [EVERYTHING]
-    for _ in range(2 * KEPT // 100):
+    for _ in range(2 * MAX_MESSAGES // 100):
         assert await other.caught_up() == []
     assert (await meet("other once more", tmp_path, now=120.0)).purged == []
 
 
 @pytest.mark.parametrize(
     ("back_at", "purged"),
-    [(AGAIN_FOR / 2, []), (AGAIN_FOR + 1, [EVERYTHING]), (-5.0, [EVERYTHING])],
+    [(RESEND_SECONDS / 2, []), (RESEND_SECONDS + 1, [EVERYTHING]), (-5.0, [EVERYTHING])],
     ids=["soon", "late", "by a clock that was set back"],
 )
 async def test_who_was_down_while_redis_lost_its_words_purges_all_unless_they_are_told_again(
@@ -301,10 +301,10 @@ async def test_a_disk_that_stays_away_is_purged_once_it_is_back_and_not_before(m
     await one.purges.tell(EVERYTHING)
     assert await other.caught_up() == [EVERYTHING]
     for _ in range(100):
-        other.now += LONGEST_PAUSE
+        other.now += MAX_PURGE_RETRY_SECONDS
         assert await other.caught_up() == [], "the memory would be emptied again each time"
     other.disk = True
-    other.now += LONGEST_PAUSE
+    other.now += MAX_PURGE_RETRY_SECONDS
     assert await other.caught_up() == [EVERYTHING]
     assert await other.caught_up() == []
     assert (await meet("other again", tmp_path, now=other.now)).purged == []
@@ -313,12 +313,12 @@ async def test_a_disk_that_stays_away_is_purged_once_it_is_back_and_not_before(m
 async def test_a_great_many_purges_without_the_disk_become_one_of_everything(meet: Meet, tmp_path: Path) -> None:
     one, other = await meet("one"), await meet("other", tmp_path)
     other.disk = False
-    for _ in range(MOST + 1):
+    for _ in range(MAX_WAITING_PURGES + 1):
         await one.purges.tell(b"1")
     await other.caught_up()
     await other.caught_up()
     other.disk = True
-    other.now += LONGEST_PAUSE
+    other.now += MAX_PURGE_RETRY_SECONDS
     assert await other.caught_up() == [EVERYTHING]
 
 
@@ -348,10 +348,10 @@ async def test_who_has_yet_to_hear_the_rest_was_away_until_it_is_heard(
     one, _ = await meet("one"), await meet("other", tmp_path)
     for number in range(150):
         await one.purges.tell(b"%d" % number)
-    other = await meet("other again", tmp_path, now=AGAIN_FOR)
+    other = await meet("other again", tmp_path, now=RESEND_SECONDS)
     assert 0 < len(other.purged) < 150
     redis.empty()
-    assert (await meet("other once more", tmp_path, now=AGAIN_FOR + 1)).purged == [EVERYTHING]
+    assert (await meet("other once more", tmp_path, now=RESEND_SECONDS + 1)).purged == [EVERYTHING]
 
 
 async def test_a_host_without_a_disk_repeats_nothing_for_one(meet: Meet) -> None:
@@ -361,7 +361,7 @@ async def test_a_host_without_a_disk_repeats_nothing_for_one(meet: Meet) -> None
     assert await one.caught_up() == [b"1"]
     assert await other.caught_up() == [b"1"]
     one.disk = other.disk = True
-    one.now += LONGEST_PAUSE
+    one.now += MAX_PURGE_RETRY_SECONDS
     assert await one.caught_up() == []
     assert await other.caught_up() == []
 
@@ -371,7 +371,7 @@ async def test_the_time_is_kept_once_a_minute_while_nothing_is_said(
 ) -> None:
     other = await meet("other", tmp_path)
     for _ in range(20):
-        other.now += KEEP_EVERY
+        other.now += PLACE_SAVE_SECONDS
         await other.caught_up()
     redis.empty()
-    assert (await meet("other again", tmp_path, now=other.now + AGAIN_FOR / 2)).purged == []
+    assert (await meet("other again", tmp_path, now=other.now + RESEND_SECONDS / 2)).purged == []

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from rpcaccel.stores.redis.board import (
-    KEPT,
-    LONGEST_DOCUMENT,
-    MOST_HOSTS,
+    MAX_HOST_BYTES,
+    MAX_HOSTS,
+    MAX_MESSAGES,
     Board,
-    Heard,
+    HostEntries,
     HostEntry,
-    Met,
-    Posted,
+    MessagesSince,
+    SharedDocument,
     UnreachableError,
 )
 from rpcaccel.stores.redis.topology import FAILURES
@@ -35,7 +35,7 @@ async def test_of_two_hosts_that_post_at_once_one_is_first(redis_server: RedisSe
     assert (await one.mark(), await one.read()) == ("", None)
     assert await one.post("", "1-a", b"a")
     assert not await other.post("", "1-b", b"b")
-    assert await other.read() == Posted("1-a", b"a")
+    assert await other.read() == SharedDocument("1-a", b"a")
     assert await other.post("1-a", "2-b", b"b")
     assert await one.mark() == "2-b"
     await one.close()
@@ -48,7 +48,7 @@ async def test_words_are_heard_once_and_in_order_from_where_one_was(redis_server
     assert await board.last() == first, "an empty board has a place too"
     await board.say(b"before")
     place = await board.last()
-    assert await board.heard(place) == Heard(place, [])
+    assert await board.heard(place) == MessagesSince(place, [])
     await board.say(b"one")
     await board.say(b"two")
     heard = await board.heard(place)
@@ -61,7 +61,7 @@ async def test_words_are_heard_once_and_in_order_from_where_one_was(redis_server
 async def test_what_is_missing_is_said(redis_server: RedisServer) -> None:
     board = await opened(redis_server)
     place = await board.last()
-    for _ in range(2 * KEPT):
+    for _ in range(2 * MAX_MESSAGES):
         await board.say(b"word")
     assert (await board.heard(place)).lost == "older"
     place = await board.last()
@@ -69,7 +69,7 @@ async def test_what_is_missing_is_said(redis_server: RedisServer) -> None:
     heard = await board.heard(place)
     assert (heard.lost, heard.words) == ("all", [b""])
     await board.say(b"one")
-    assert (await board.heard(heard.place)) == Heard(await board.last(), [b"one"])
+    assert (await board.heard(heard.place)) == MessagesSince(await board.last(), [b"one"])
     await board.close()
 
 
@@ -186,7 +186,7 @@ async def test_settings_of_another_program_are_an_empty_board(
     redis_server.command(*words)
     assert (await board.mark(), await board.read()) == ("", None)
     assert await board.post("", "1-a", b"{}")
-    assert await board.read() == Posted("1-a", b"{}")
+    assert await board.read() == SharedDocument("1-a", b"{}")
     await board.close()
 
 
@@ -208,7 +208,7 @@ async def test_a_mark_of_any_bytes_can_be_replaced_and_a_document_that_is_none_i
 HOSTS = "test:hosts"
 
 
-def told(met: Met) -> dict[str, bytes]:
+def told(met: HostEntries) -> dict[str, bytes]:
     """The documents by run."""
     return {entry.run: entry.document for entry in met.entries}
 
@@ -220,7 +220,7 @@ def number(redis: RedisServer, *command: str) -> int:
 
 async def test_each_host_reads_what_all_tell_until_they_leave(redis_server: RedisServer) -> None:
     one, other = await opened(redis_server), await opened(redis_server)
-    assert await one.meet("a", b"1") == Met([HostEntry("a", 0.0, b"1")])
+    assert await one.meet("a", b"1") == HostEntries([HostEntry("a", 0.0, b"1")])
     met = await other.meet("b", b"\x00:\xff")
     assert told(met) == {"a": b"1", "b": b"\x00:\xff"}
     assert met.entries[0].age <= met.entries[1].age
@@ -275,12 +275,12 @@ async def test_a_key_of_another_kind_is_replaced(redis_server: RedisServer) -> N
 
 async def test_of_too_many_hosts_those_heard_last_are_kept(redis_server: RedisServer) -> None:
     board = await opened(redis_server)
-    long = b"x" * LONGEST_DOCUMENT
-    for place in range(MOST_HOSTS + 5):
+    long = b"x" * MAX_HOST_BYTES
+    for place in range(MAX_HOSTS + 5):
         met = await board.meet(f"host-{place}", long)
-    assert len(met.entries) == MOST_HOSTS
-    assert f"host-{MOST_HOSTS + 4}" in told(met)
-    assert number(redis_server, "HLEN", HOSTS) == MOST_HOSTS
+    assert len(met.entries) == MAX_HOSTS
+    assert f"host-{MAX_HOSTS + 4}" in told(met)
+    assert number(redis_server, "HLEN", HOSTS) == MAX_HOSTS
     await board.close()
 
 

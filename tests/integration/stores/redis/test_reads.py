@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from rpcaccel.stores.redis.reads import AT_ONCE, CHUNK, HOLD, Reads
+from rpcaccel.stores.redis.reads import HOLD_SECONDS, MAX_MGET_KEYS, UNHELD_COMMANDS, Reads
 from rpcaccel.stores.redis.replies import LATE
 from rpcaccel.stores.redis.topology import FAILURES, Server
 from tests.support.instant_time import instantly
@@ -46,30 +46,30 @@ async def test_beside_commands_under_way_keys_wait_for_the_end_of_one_and_travel
     waiting = []
     for key in (b"a", b"b", b"c", b"d"):  # each in a turn of its own
         waiting.append(asyncio.create_task(asked(reads, key)))
-        while len(server.asked) < min(len(waiting), AT_ONCE):
+        while len(server.asked) < min(len(waiting), UNHELD_COMMANDS):
             await asyncio.sleep(0)
     assert server.asked == [("MGET", b"a"), ("MGET", b"b")]
     answer.set()
     assert await asyncio.gather(*waiting) == [[b"A"], [b"B"], [b"C"], [b"D"]]
-    assert server.asked[AT_ONCE:] == [("MGET", b"c", b"d")]
+    assert server.asked[UNHELD_COMMANDS:] == [("MGET", b"c", b"d")]
 
 
 @instantly
 async def test_nobody_waits_for_company_beside_a_server_that_is_silent() -> None:
     server = ScriptedServer("a", never)
     reads = make(server)
-    for number in range(AT_ONCE + 2):
+    for number in range(UNHELD_COMMANDS + 2):
         assert reads.ask(b"%d" % number) is not None
         async with asyncio.timeout(1.0):
             while len(server.asked) <= number:
-                await asyncio.sleep(HOLD / 10)
+                await asyncio.sleep(HOLD_SECONDS / 10)
 
 
 @instantly
 async def test_more_keys_than_a_command_holds_are_several() -> None:
     server = ScriptedServer("a", values)
-    await asked(make(server), *(b"%d" % n for n in range(CHUNK + 1)))
-    assert [len(command) - 1 for command in server.asked] == [CHUNK, 1]
+    await asked(make(server), *(b"%d" % n for n in range(MAX_MGET_KEYS + 1)))
+    assert [len(command) - 1 for command in server.asked] == [MAX_MGET_KEYS, 1]
 
 
 @instantly
@@ -151,7 +151,7 @@ async def test_the_deadline_begins_when_the_command_is_sent() -> None:
     server = ScriptedServer("a", when_told, trusted=True)
     reads = make(server, timeout=0.02)
     ahead = []
-    for number in range(AT_ONCE):
+    for number in range(UNHELD_COMMANDS):
         ahead.append(asyncio.create_task(asked(reads, b"%d" % number)))
         while len(server.asked) <= number:
             await asyncio.sleep(0)
@@ -164,7 +164,7 @@ async def test_the_deadline_begins_when_the_command_is_sent() -> None:
 async def test_a_key_that_comes_after_the_deadline_of_those_that_wait_has_a_deadline_of_its_own() -> None:
     server = ScriptedServer("a", never, trusted=True)
     reads = make(server, timeout=0.05)
-    for number in range(AT_ONCE):
+    for number in range(UNHELD_COMMANDS):
         reads.ask(b"%d" % number)
         while len(server.asked) <= number:
             await asyncio.sleep(0)
@@ -242,9 +242,9 @@ async def test_closing_leaves_nobody_waiting() -> None:
         waiting.append(asyncio.create_task(asked(reads, key)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-    assert len(server.asked) == AT_ONCE, "others wait for company"
+    assert len(server.asked) == UNHELD_COMMANDS, "others wait for company"
     late = reads.ask(b"z")
     assert late is not None
     await reads.close()
     assert await asyncio.wait_for(asyncio.gather(*waiting, late), 1.0) == [[None]] * 4 + [None]
-    assert len(server.asked) == AT_ONCE
+    assert len(server.asked) == UNHELD_COMMANDS

@@ -18,7 +18,7 @@ from rpcaccel.controlplane.settings.shared_purges import Purges
 from rpcaccel.controlplane.settings.sharing import Sharing
 from rpcaccel.controlplane.workers.operations import Reached
 from rpcaccel.stores.redis.board import Board
-from rpcaccel.stores.redis.board_entries import BoardCursor, Heard, Posted, UnreachableError
+from rpcaccel.stores.redis.board_entries import BoardCursor, MessagesSince, SharedDocument, UnreachableError
 
 ME = Author("me", "page")
 
@@ -27,7 +27,7 @@ class Wall:
     """What a Redis holds."""
 
     def __init__(self) -> None:
-        self.posted: Posted | None = None
+        self.posted: SharedDocument | None = None
         self.words: list[bytes] = []
 
 
@@ -61,7 +61,7 @@ class Side(Board):
             self.held[what].clear()
             await self.held[what].wait()
 
-    async def read(self) -> Posted | None:
+    async def read(self) -> SharedDocument | None:
         await self._pass()
         found = self.wall.posted
         await self._answer("read")
@@ -70,7 +70,7 @@ class Side(Board):
     async def post(self, before: str, mark: str, document: bytes) -> bool:
         if await self.mark() != before:
             return False
-        self.wall.posted = Posted(mark, document)
+        self.wall.posted = SharedDocument(mark, document)
         await self._answer("post")
         if self.deaf:
             raise UnreachableError
@@ -87,9 +87,11 @@ class Side(Board):
         await self._pass()
         return BoardCursor(str(len(self.wall.words)).encode(), b"run")
 
-    async def heard(self, place: BoardCursor) -> Heard:
+    async def heard(self, place: BoardCursor) -> MessagesSince:
         await self._pass()
-        return Heard(BoardCursor(str(len(self.wall.words)).encode(), b"run"), self.wall.words[int(place.word) :])
+        return MessagesSince(
+            BoardCursor(str(len(self.wall.words)).encode(), b"run"), self.wall.words[int(place.word) :]
+        )
 
 
 class Host:
@@ -297,7 +299,7 @@ async def test_what_does_not_fit_here_is_said_and_changes_here_go_on(wall: Wall)
 
 async def test_something_foreign_on_the_board_changes_nothing(wall: Wall) -> None:
     one, _ = await hosts(wall)
-    wall.posted = Posted("7-x", b"no sheet")
+    wall.posted = SharedDocument("7-x", b"no sheet")
     await one.sharing.look()
     assert one.weights() == {"a": 1, "b": 1}
 
@@ -473,7 +475,7 @@ async def test_a_document_of_another_program_changes_nothing_and_is_said_until_t
     one, other = await hosts(wall)
     await one.weigh("a", 5)
     await looked([one, other])
-    wall.posted = Posted("9" * 5000 + "-\xff", document)
+    wall.posted = SharedDocument("9" * 5000 + "-\xff", document)
     await looked([one, other], rounds=2)
     assert one.weights() == other.weights() == {"a": 5, "b": 1}
     assert "no settings of rpcaccel" in one.sharing.notices()[0]

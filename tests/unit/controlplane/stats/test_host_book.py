@@ -21,7 +21,7 @@ from rpcaccel.controlplane.stats.host_book import (
     usual_version,
 )
 from rpcaccel.controlplane.stats.host_report import HostReport, encoded
-from rpcaccel.stores.redis.board_entries import HostEntry, Met
+from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
 
 NETWORK = "harmony-s0"
 
@@ -59,7 +59,7 @@ class Group:
             self.posted |= {name: (self.now, one) for name, one in self.reports.items() if name not in self.mute}
             self.book.tell(self.reports["a"], self.now)
             entries = [HostEntry(name, self.now - at, encoded(one)) for name, (at, one) in self.posted.items()]
-            self.book.hear(Met([*entries, *self.foreign]), self.now, {NETWORK: self.block_time})
+            self.book.hear(HostEntries([*entries, *self.foreign]), self.now, {NETWORK: self.block_time})
         return self
 
     def lose(self, seconds: float) -> None:
