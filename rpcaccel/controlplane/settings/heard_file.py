@@ -37,8 +37,6 @@ class HeardPlace(Struct, frozen=True, kw_only=True):
     version: int = 1
     word: Annotated[str, Meta(pattern=r"^[0-9]{1,19}-[0-9]{1,19}$")]
     """The id of a message. Redis answers anything else with an error, which would be taken for a Redis that is away."""
-    run: bytes
-    """The run of Redis that gave the message this id."""
     until: Annotated[float, Meta(ge=0)]
     """The time until which nothing was said that this host has not heard (seconds since 1970)."""
 

@@ -23,7 +23,7 @@ from rpcaccel.controlplane.settings.heard_file import HeardFile, HeardPlace
 from rpcaccel.controlplane.settings.kept_file import LostFileError
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.stores.redis.board_entries import BoardCursor, ForeignData, UnreachableError
+from rpcaccel.stores.redis.board_entries import ForeignData, UnreachableError
 
 if TYPE_CHECKING:
     from rpcaccel.stores.redis.board import Board
@@ -81,14 +81,15 @@ class Purges:
         self._file = file
         self._clock = clock
         self._wall = wall
-        self._place: BoardCursor | None = None
+        self._place: bytes | None = None
+        """The id of the last message that was heard."""
         self._heard_at = clock()
         """The time until which every word was heard (seconds of `clock`)."""
         self._unsaid: deque[bytes] = deque()
         self._said: deque[tuple[float, bytes]] = deque(maxlen=MAX_WAITING_PURGES)
         self._until = wall()
         """The same in seconds of `wall`, which goes on while the program does not run."""
-        self._kept_place: BoardCursor | None = None
+        self._kept_place: bytes | None = None
         """The place that was written to the file last, or could not be."""
         self._keep_at = 0.0
         """When the same place is written again (seconds of `clock`)."""
@@ -146,7 +147,7 @@ class Purges:
         await self._finish()
         await self._keep()
 
-    async def _begin(self) -> BoardCursor:
+    async def _begin(self) -> bytes:
         """The place to go on from: that of an earlier run if one was kept, or the end of the stream. Raises
         UnreachableError."""
         self._until = self._wall()
@@ -166,7 +167,7 @@ class Purges:
         if away < 0:  # the clock was set back, so nobody knows for how long
             away = math.inf
         self._heard_at, self._until = self._clock() - away, kept.until
-        return BoardCursor(kept.word.encode(), kept.run)
+        return kept.word.encode()
 
     async def _keep(self) -> None:
         """Keep the place in the stream for the next start, unless the disk has yet to carry out what stands before
@@ -176,7 +177,7 @@ class Purges:
         if self._place == self._kept_place and self._clock() < self._keep_at:
             return
         self._kept_place, self._keep_at = self._place, self._clock() + PLACE_SAVE_SECONDS
-        await self._file.save(HeardPlace(word=self._place.word.decode(), run=self._place.run, until=self._until))
+        await self._file.save(HeardPlace(word=self._place.decode(), until=self._until))
 
     def _repeat(self, body: bytes, *, store: bool) -> None:
         """Repeat a purge that did not reach the disk, if there is one, and with `store` not Redis either."""

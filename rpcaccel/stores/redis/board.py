@@ -7,15 +7,13 @@ there when it comes back, also with Sentinel and in a cluster.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.board_entries import (
-    BoardCursor,
     HostEntries,
     HostEntry,
     MessagesSince,
@@ -26,10 +24,10 @@ from rpcaccel.stores.redis.replies import NoServerError, reason
 from rpcaccel.stores.redis.topology import topology
 
 MAX_MESSAGES = 1000
-"""Number of messages that are kept, about. A host that was away for longer is told that it missed older ones."""
+"""Number of messages that are kept, at least. A host that was away for longer is told that it missed older ones."""
 _MAX_READ_MESSAGES = 100
 _MAX_RUN_BYTES = 64
-"""Bytes of the id of a run."""
+"""Bytes of the id of a host's run."""
 _MAX_MARK_BYTES = 64
 _MAX_SHARED_BYTES = 4 << 20
 """Bytes of the posted document, and of all messages that are read at once but the last."""
@@ -37,28 +35,15 @@ _HEAR = """
 local told, size = {}, 0
 for _, entry in ipairs(redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'COUNT', ARGV[4])) do
   local field = entry[2]
-  if #field == 4 and field[1] == 'run' and field[3] == 'word'
-     and #field[2] <= tonumber(ARGV[5]) and #field[4] <= tonumber(ARGV[6]) then
-    told[#told + 1] = {entry[1], field[2], field[4]}
-    size = size + #field[4]
-  else
-    told[#told + 1] = {entry[1], false, false}
-  end
-  if size > tonumber(ARGV[6]) then break end
+  local word = #field == 4 and field[1] == 'run' and field[3] == 'word' and field[4]
+  if word and #word > tonumber(ARGV[5]) then word = false end
+  told[#told + 1] = {entry[1], word}
+  size = size + (word and #word or 0)
+  if size > tonumber(ARGV[5]) then break end
 end
 return told
 """
-"""Returns messages with their run and text; of an entry that is no message only the id, however large it is."""
-
-_SAY = """
-local run = ARGV[1]
-for _, entry in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[4])) do
-  local field = entry[2]
-  if #field == 4 and field[1] == 'run' and #field[2] <= tonumber(ARGV[5]) then run = field[2] break end
-end
-return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'run', run, 'word', ARGV[3])
-"""
-"""Appends a message. Each message names its run: a new run begins when the messages in Redis were lost."""
+"""Returns the ids and the texts of messages; of an entry that is no message only the id, however large it is."""
 
 _READ = """
 local mark = redis.call('HGET', KEYS[1], 'mark')
@@ -111,6 +96,8 @@ server with another clock took over) or no entries of this kind at all, and of t
 
 
 _SETTINGS, _WORDS, _HOSTS = "the shared settings", "the stream of purges", "what hosts tell of themselves"
+_StreamEntry = tuple[bytes, bytes | None]
+"""The id and the text of a message; no text of an entry that another program wrote."""
 _Age = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 
@@ -157,37 +144,35 @@ class Board:
         marks = before.encode("latin-1"), mark.encode("latin-1")
         return bool(await self._ask(int, _SETTINGS, "EVAL", _POST, 1, self._document, *marks, document))
 
-    async def say(self, word: bytes) -> None:
-        """Post a message to every host. Raises UnreachableError."""
-        run, bounds = secrets.token_hex(8), (_MAX_READ_MESSAGES, _MAX_RUN_BYTES)
-        await self._ask(bytes, _WORDS, "EVAL", _SAY, 1, self._words, run, MAX_MESSAGES, word, *bounds)
+    async def say(self, word: bytes) -> bytes:
+        """Post a message to every host; return its id. Raises UnreachableError."""
+        # Hosts of the versions before this one pass over what has no run.
+        fields = ("run", "", "word", word)
+        place: bytes = await self._ask(bytes, _WORDS, "XADD", self._words, "MAXLEN", "~", MAX_MESSAGES, "*", *fields)
+        return place
 
-    async def last(self) -> BoardCursor:
-        """The cursor after the last message; without any, an empty message is posted first. Raises UnreachableError."""
-        for _ in range(2):
-            if found := await self._range("XREVRANGE", b"+", b"-", 1):
-                return found[0].cursor
-            await self.say(b"")
-        raise UnreachableError("it keeps no messages")
+    async def last(self) -> bytes:
+        """The id of the last message; without any, an empty message is posted first. Raises UnreachableError."""
+        found = await self._range("XREVRANGE", b"+", b"-", 1)
+        return found[0][0] if found else await self.say(b"")
 
-    async def heard(self, place: BoardCursor) -> MessagesSince:
-        """The messages after a cursor. Raises UnreachableError."""
-        found = await self._range("XRANGE", place.word, b"+", _MAX_READ_MESSAGES)
-        if found and found[0].cursor == place:
-            return self._heard(found[0].cursor, found[1:])
+    async def heard(self, place: bytes) -> MessagesSince:
+        """The messages after the one with the id `place`. Raises UnreachableError."""
+        found = await self._range("XRANGE", place, b"+", _MAX_READ_MESSAGES)
+        if found and found[0][0] == place:
+            return self._since(place, found[1:])
         await self.last()  # posts a message if there is none
         found = await self._range("XRANGE", b"-", b"+", _MAX_READ_MESSAGES)
-        runs = {entry.cursor.run for entry in found if entry.word is not None}
-        # Where no run is known, since entries of other programs stand there, the worse of the two is assumed.
-        older = not place.run or not runs or place.run in runs
-        return self._heard(place, found, "older" if older else "all")
+        # A stream that is shorter than any that was cut began anew, after Redis was emptied.
+        length = await self._ask(int, _WORDS, "XLEN", self._words)
+        return self._since(place, found, "older" if length >= MAX_MESSAGES else "all")
 
-    def _heard(
-        self, place: BoardCursor, found: Sequence[_StreamEntry], lost: Literal["", "older", "all"] = ""
+    def _since(
+        self, place: bytes, found: Sequence[_StreamEntry], lost: Literal["", "older", "all"] = ""
     ) -> MessagesSince:
-        words = [entry.word for entry in found if entry.word is not None]
+        words = [word for _, word in found if word is not None]
         self._topology.foreign.note(_WORDS, len(found) - len(words))
-        return MessagesSince(found[-1].cursor if found else place, words, lost)
+        return MessagesSince(found[-1][0] if found else place, words, lost)
 
     async def meet(self, run: str, document: bytes) -> HostEntries:
         """Replace what the host of this run tells, and return what all hosts tell. Raises UnreachableError."""
@@ -212,10 +197,9 @@ class Board:
         return SharedDocument((mark or b"").decode("latin-1"), document or b"")
 
     async def _range(self, command: str, first: bytes, last: bytes, most: int) -> list[_StreamEntry]:
-        bounds = (most, _MAX_RUN_BYTES, _MAX_SHARED_BYTES)
-        shape = list[tuple[bytes, bytes | None, bytes | None]]
-        found = await self._ask(shape, _WORDS, "EVAL", _HEAR, 1, self._words, command, first, last, *bounds)
-        return [_StreamEntry(BoardCursor(place, run or b""), word) for place, run, word in found]
+        bounds = (command, first, last, most, _MAX_SHARED_BYTES)
+        found: list[_StreamEntry] = await self._ask(list[_StreamEntry], _WORDS, "EVAL", _HEAR, 1, self._words, *bounds)
+        return found
 
     async def _ask(self, shape: Any, kept: str, *command: Any) -> Any:
         """The reply to a command, of the type `shape`. Raises UnreachableError."""
@@ -224,9 +208,3 @@ class Board:
             why = self._topology.fault if isinstance(reply, NoServerError) else reason(reply)
             raise UnreachableError(why) from reply
         return reply
-
-
-class _StreamEntry(Struct, frozen=True):
-    cursor: BoardCursor
-    word: bytes | None
-    """None of an entry that another program wrote."""

@@ -26,20 +26,13 @@ class SharedDocument(Struct, frozen=True):
     """Empty where another program left something else there."""
 
 
-class BoardCursor(Struct, frozen=True):
-    """A reader's position: after this message of that run."""
-
-    word: bytes
-    run: bytes
-
-
 class MessagesSince(Struct, frozen=True):
-    """The messages after a cursor, the new cursor, and what was lost in between.
+    """The messages after one, the id of the last of them, and what was lost in between.
 
     Lost may be nothing, the older messages of a long absence, or all messages, because Redis was emptied.
     """
 
-    place: BoardCursor
+    place: bytes
     words: list[bytes]
     lost: Literal["", "older", "all"] = ""
 

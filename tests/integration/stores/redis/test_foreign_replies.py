@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.stores.redis.board import Board
-from rpcaccel.stores.redis.board_entries import BoardCursor, UnreachableError
+from rpcaccel.stores.redis.board_entries import UnreachableError
 from rpcaccel.stores.redis.shared_counters import QuotaSums
 from rpcaccel.stores.redis.store import RedisStore
 from tests.support.stores.any_redis import any_redis, resp
@@ -41,7 +41,7 @@ def patient(url: str) -> Settings:
 
 async def ask_board(board: Board) -> None:
     """Ask all that the control plane asks; that it is not there is the one answer that may be raised."""
-    place = BoardCursor(b"1-1", b"run")
+    place = b"1-1"
     asking = (
         board.mark(), board.read(), board.post("1-a", "2-b", b"{}"), board.say(b"word"), board.last(),
         board.heard(place), board.meet("run", b"{}"), board.leave("run"),

@@ -13,13 +13,13 @@ from structlog.testing import capture_logs
 from rpcaccel.controlplane.settings.heard_file import HeardFile, HeardPlace
 from rpcaccel.controlplane.settings.kept_file import LostFileError
 
-KEPT = HeardPlace(word="1732560000000-3", run=b"\xff0123", until=1.5e9)
+KEPT = HeardPlace(word="1732560000000-3", until=1.5e9)
 
 
 async def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "here"
     assert await HeardFile(folder, 7).load() is None
-    await HeardFile(folder, 7).save(HeardPlace(word="1-0", run=b"run", until=1.0))
+    await HeardFile(folder, 7).save(HeardPlace(word="1-0", until=1.0))
     await HeardFile(folder, 7).save(KEPT)
     file = HeardFile(folder, 7)
     assert await file.load() == KEPT
@@ -35,11 +35,10 @@ async def test_what_one_version_of_the_cache_heard_is_not_what_another_did(tmp_p
 @pytest.mark.parametrize(
     "content",
     [
-        b'{"version":1,"word":"$","run":"","until":1}',
-        b'{"version":1,"word":"99999999999999999999-0","run":"","until":1}',
-        b'{"version":1,"word":"1-0","run":"!","until":1}',
-        b'{"version":1,"word":"1-0","run":"","until":-1}',
-        b'{"version":1,"word":"1-0","run":"","until":1e999}',
+        b'{"version":1,"word":"$","until":1}',
+        b'{"version":1,"word":"99999999999999999999-0","until":1}',
+        b'{"version":1,"word":"1-0","until":-1}',
+        b'{"version":1,"word":"1-0","until":1e999}',
     ],
 )
 async def test_a_place_that_is_none_is_not_gone_on_from(tmp_path: Path, content: bytes) -> None:

@@ -18,7 +18,7 @@ from rpcaccel.controlplane.settings.shared_purges import Purges
 from rpcaccel.controlplane.settings.sharing import Sharing
 from rpcaccel.controlplane.workers.operations import Reached
 from rpcaccel.stores.redis.board import Board
-from rpcaccel.stores.redis.board_entries import BoardCursor, MessagesSince, SharedDocument, UnreachableError
+from rpcaccel.stores.redis.board_entries import MessagesSince, SharedDocument, UnreachableError
 
 ME = Author("me", "page")
 
@@ -79,19 +79,18 @@ class Side(Board):
     def notices(self) -> list[str]:
         return []
 
-    async def say(self, word: bytes) -> None:
+    async def say(self, word: bytes) -> bytes:
         await self._pass()
         self.wall.words.append(word)
+        return await self.last()
 
-    async def last(self) -> BoardCursor:
+    async def last(self) -> bytes:
         await self._pass()
-        return BoardCursor(str(len(self.wall.words)).encode(), b"run")
+        return b"%d" % len(self.wall.words)
 
-    async def heard(self, place: BoardCursor) -> MessagesSince:
+    async def heard(self, place: bytes) -> MessagesSince:
         await self._pass()
-        return MessagesSince(
-            BoardCursor(str(len(self.wall.words)).encode(), b"run"), self.wall.words[int(place.word) :]
-        )
+        return MessagesSince(b"%d" % len(self.wall.words), self.wall.words[int(place) :])
 
 
 class Host:
