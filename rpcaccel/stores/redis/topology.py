@@ -155,9 +155,9 @@ class Server:
         """Send commands in one pipeline; return the server's reply or the exception for each. Raises what the client
         raises when the server cannot be reached."""
         pipeline = self.client.pipeline(transaction=False)
-        where = {} if self.node is None else {"target_nodes": [self.node]}
+        target = {} if self.node is None else {"target_nodes": [self.node]}
         for command in commands:
-            pipeline.execute_command(*command, **where)
+            pipeline.execute_command(*command, **target)
         answers: list[Any] = await pipeline.execute(raise_on_error=False)
         return answers
 
@@ -199,7 +199,7 @@ def _shaped(reply: Any, shape: Any) -> Any:
 Route = list[tuple[Server, list[bytes]]]
 """Servers with the keys to ask them for; a key without a server that is up is missing."""
 
-_IS_UP = attrgetter("up")
+_IS_UP = attrgetter("up")  # a generator would be a call for each server and each key that is read
 
 
 class Topology(ABC):

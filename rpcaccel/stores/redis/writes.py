@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import zstandard
@@ -142,25 +142,21 @@ class Writes:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                self._hand, self._waiting = self._waiting, {}
-                size = sum(len(waiting.entry.result) for waiting in self._hand.values())
-                keys = list(self._hand)
-                for start in range(0, len(keys), MAX_PIPELINED_WRITES):
-                    part = keys[start : start + MAX_PIPELINED_WRITES]
-                    try:
-                        await self._write(part)
-                    except Exception:  # whatever it was, the next writes must go on
-                        self.failed += len(part)
+                keys = list(islice(self._waiting, MAX_PIPELINED_WRITES))
+                self._hand = {key: self._waiting.pop(key) for key in keys}
+                try:
+                    await self._write()
+                except Exception:  # whatever it was, the next writes must go on
+                    self.failed += len(keys)
+                self._bytes -= sum(len(pending.entry.result) for pending in self._hand.values())
                 self._hand = {}
-                self._bytes -= size
                 self._round.set()
                 self._round = asyncio.Event()
 
-    async def _write(self, keys: Sequence[bytes]) -> None:
+    async def _write(self) -> None:
         commands: list[Command] = []
         now, wall = time.monotonic(), time.time()
-        for key in keys:
-            entry, until = self._hand[key]
+        for key, (entry, until) in self._hand.items():
             life = int((until - now) * 1000)
             if life <= 0:
                 continue
