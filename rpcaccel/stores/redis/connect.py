@@ -130,9 +130,8 @@ async def refusal(url: str, settings: StoreSettings, within: float) -> str:
 
     The text never quotes Redis, whose messages may quote the address.
     """
-    clients: list[tuple[Any, str]] = []
+    clients = list(_clients(parse(url), settings))
     try:
-        clients = list(_clients(parse(url), settings))
         async with asyncio.timeout(within):
             told = await asyncio.gather(*(_asked(client, whose) for client, whose in clients))
         return next(filter(None, told), "")

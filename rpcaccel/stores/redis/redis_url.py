@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote
 PORT = 6379
 SENTINEL_PORT = 26379
 
-_SCHEMES: dict[str, tuple[Literal["single", "unix", "sentinel", "cluster"], bool]] = {
+SCHEMES: dict[str, tuple[Literal["single", "unix", "sentinel", "cluster"], bool]] = {
     "redis": ("single", False),
     "rediss": ("single", True),
     "unix": ("unix", False),
@@ -23,8 +23,6 @@ _SCHEMES: dict[str, tuple[Literal["single", "unix", "sentinel", "cluster"], bool
     "redis+cluster": ("cluster", False),
     "rediss+cluster": ("cluster", True),
 }
-SCHEMES = frozenset(_SCHEMES)
-
 TLS_FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 _TLS_OPTIONS = TLS_FILES | {"ssl_cert_reqs", "ssl_check_hostname"}
 _CERT_REQS = ("none", "optional", "required")
@@ -59,9 +57,9 @@ class RedisTarget:
 def parse(url: str) -> RedisTarget:
     """Parse a URL. Raises ValueError with a message that repeats nothing secret."""
     scheme, separator, rest = url.strip().partition("://")
-    if not separator or scheme not in _SCHEMES:
-        raise ValueError(f"a Redis address begins with one of {', '.join(f'{name}://' for name in _SCHEMES)}")
-    kind, tls = _SCHEMES[scheme]
+    if not separator or scheme not in SCHEMES:
+        raise ValueError(f"a Redis address begins with one of {', '.join(f'{name}://' for name in SCHEMES)}")
+    kind, tls = SCHEMES[scheme]
     rest, _, query = rest.partition("?")
     options = _options(query, tls)
     # A socket's path may hold "@" and "/"; a password holds neither, unless percent-encoded.

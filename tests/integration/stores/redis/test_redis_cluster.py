@@ -102,6 +102,24 @@ async def test_a_promoted_replica_is_found(open_store: Opener, nodes: list[Redis
     assert not [task for task in probes if gone in task.get_name()], "nobody asks it any more"
 
 
+@pytest.mark.deep
+async def test_a_slot_that_moves_to_another_node_costs_no_hit(open_store: Opener, nodes: list[RedisServer]) -> None:
+    store = await open_store(address(nodes))
+    await fill(store, 1)
+    name = (b"test{}:%d:" % SCHEMA + key(0)).decode()
+    slot = key_slot(name.encode())
+    before, after = nodes[slot * 3 // SLOTS], nodes[(slot * 3 // SLOTS + 1) % 3]
+    ids = [node.reply("CLUSTER", "MYID").strip().decode() for node in (before, after)]
+    after.command("CLUSTER", "SETSLOT", str(slot), "IMPORTING", ids[0])
+    before.command("CLUSTER", "SETSLOT", str(slot), "MIGRATING", ids[1])
+    before.command("MIGRATE", "127.0.0.1", str(after.port), name, "0", "5000")
+    assert await store.get(key(0)) is not None, "the node that has the slot asks to look at the other one"
+    for node in (after, before):
+        node.command("CLUSTER", "SETSLOT", str(slot), "NODE", ids[1])
+    assert await store.get(key(0)) is not None, "the slot has moved"
+    assert store.stats().errors == 0
+
+
 async def test_a_slot_that_the_cluster_has_lost_is_a_miss_and_no_wait(
     open_store: Opener, nodes: list[RedisServer]
 ) -> None:
