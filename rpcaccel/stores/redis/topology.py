@@ -12,16 +12,13 @@ one of them cannot be reached, and learns the slots anew within the call that co
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, ClassVar
 
 from msgspec import ValidationError, convert
-from redis.asyncio import Redis
 from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.sentinel import Sentinel
 from redis.cluster import LoadBalancingStrategy
 from redis.crc import key_slot
 
@@ -202,37 +199,48 @@ Route = list[tuple[Server, list[bytes]]]
 _IS_UP = attrgetter("up")  # a generator would be a call for each server and each key that is read
 
 
-class Topology(ABC):
-    """Servers that hold the keys together."""
+class Topology:
+    """Servers that hold the keys together: a primary with replicas. Reads go to the replicas that are up, in turn, else
+    to the primary, as writes do."""
 
     tag: ClassVar[str] = ""
     """A suffix of the key prefix that makes keys spread over the servers."""
 
-    def __init__(self) -> None:
-        self.servers: Collection[Server] = ()
+    def __init__(self, servers: Sequence[Server], clients: Sequence[Any]) -> None:
+        """The primary is the first of `servers`. `clients` are closed with the topology."""
+        self.servers: Collection[Server] = servers
         """All known servers."""
         self.foreign = ForeignData()
         """What another program left under keys of this one."""
+        self._clients = clients
+        self._primary, *self._replicas = servers
+        self._turn = 0
 
-    @abstractmethod
     async def open(self) -> None:
         """Connect, in the background if a server does not answer. Never raises."""
+        await asyncio.gather(*(server.look() for server in self.servers))
 
-    @abstractmethod
     async def close(self) -> None:
         """Disconnect from all servers."""
+        await asyncio.gather(*(server.close() for server in self.servers))
+        await asyncio.gather(*(client.aclose() for client in self._clients), return_exceptions=True)
 
-    @abstractmethod
     def for_reading(self, keys: Sequence[bytes]) -> Route:
         """The servers to read these keys from: replicas first."""
+        for _ in self._replicas:
+            self._turn = (self._turn + 1) % len(self._replicas)
+            replica = self._replicas[self._turn]
+            if replica.up:
+                return [(replica, list(keys))]
+        return [(self._primary, list(keys))] if self._primary.up else []
 
-    @abstractmethod
-    def primary_of(self, key: bytes) -> Server | None:
+    def primary_of(self, key: bytes) -> Server | None:  # noqa: ARG002 - one primary holds them all
         """The primary that holds the key, if it is up."""
+        return self._primary if self._primary.up else None
 
-    @abstractmethod
     def primaries(self) -> list[Server]:
         """All primaries, up or not."""
+        return [self._primary]
 
     def for_writing(self, keys: Sequence[bytes]) -> Route:
         """The primaries of these keys."""
@@ -305,58 +313,16 @@ def topology(settings: StoreSettings) -> Topology:
     target = parse(settings.url.reveal())
     if target.kind == "cluster":
         return Cluster(target, settings)
-    return PrimaryAndReplicas(target, [parse(replica.reveal()) for replica in settings.replicas], settings)
-
-
-class PrimaryAndReplicas(Topology):
-    """A primary with replicas. Reads go to the replicas that are up, in turn, else to the primary, as writes do."""
-
-    def __init__(self, target: RedisTarget, replicas: Sequence[RedisTarget], settings: StoreSettings) -> None:
-        super().__init__()
-        self._sentinel: Sentinel | None = None
-        if target.kind == "sentinel":
-            self._sentinel = sentinel(target, settings)
-            self._clients: list[Redis] = [
-                bounded(self._sentinel.master_for(target.service)),
-                bounded(self._sentinel.replica_for(target.service)),
-            ]
-            names = [f"{target.service} primary", f"{target.service} replicas"]
-        else:
-            self._clients = [single(one, settings) for one in (target, *replicas)]
-            names = [one.name for one in (target, *replicas)]
-        roles = ["primary"] + ["replica"] * (len(names) - 1)
-        self.servers = [Server(*server) for server in zip(names, roles, self._clients, strict=True)]
-        self._primary, *self._replicas = self.servers
-        self._turn = 0
-
-    async def open(self) -> None:
-        """Probe every server once."""
-        await asyncio.gather(*(server.look() for server in self.servers))
-
-    async def close(self) -> None:
-        """Disconnect from all."""
-        await asyncio.gather(*(server.close() for server in self.servers))
-        closing = [client.aclose() for client in self._clients]
-        if self._sentinel is not None:
-            closing.append(self._sentinel.aclose())
-        await asyncio.gather(*closing, return_exceptions=True)
-
-    def for_reading(self, keys: Sequence[bytes]) -> Route:
-        """The next replica that is up, else the primary."""
-        for _ in self._replicas:
-            self._turn = (self._turn + 1) % len(self._replicas)
-            replica = self._replicas[self._turn]
-            if replica.up:
-                return [(replica, list(keys))]
-        return [(self._primary, list(keys))] if self._primary.up else []
-
-    def primary_of(self, key: bytes) -> Server | None:  # noqa: ARG002 - it holds them all
-        """The primary, if it is up."""
-        return self._primary if self._primary.up else None
-
-    def primaries(self) -> list[Server]:
-        """The primary."""
-        return [self._primary]
+    if target.kind == "sentinel":
+        found = sentinel(target, settings)
+        primary, replicas = bounded(found.master_for(target.service)), bounded(found.replica_for(target.service))
+        servers = [Server(f"{target.service} primary", "primary", primary),
+                   Server(f"{target.service} replicas", "replica", replicas)]  # fmt: skip
+        return Topology(servers, [primary, replicas, found])
+    targets = [target, *(parse(replica.reveal()) for replica in settings.replicas)]
+    clients = [single(one, settings) for one in targets]
+    roles = ["primary"] + ["replica"] * len(settings.replicas)
+    return Topology([Server(*of) for of in zip([one.name for one in targets], roles, clients, strict=True)], clients)
 
 
 class _UnknownNodes(Server):
@@ -378,16 +344,10 @@ class Cluster(Topology):
     """An empty hash tag. Keys hold JSON, and Redis would put all keys with the same {…} into one slot."""
 
     def __init__(self, target: RedisTarget, settings: StoreSettings) -> None:
-        super().__init__()
         self._client = cluster(target, settings)
         self._nodes: dict[str, Server] = {}
         """The nodes met so far, by name."""
-        self._unknown = _UnknownNodes(target.name, self._learn)
-        self.servers = [self._unknown]
-
-    async def open(self) -> None:
-        """Load the slots, in the background if no node answers."""
-        await self._unknown.look()
+        super().__init__([_UnknownNodes(target.name, self._learn)], [self._client])
 
     async def _learn(self) -> None:
         await self._client.initialize()
@@ -427,10 +387,5 @@ class Cluster(Topology):
         return server if server.up else None
 
     def primaries(self) -> list[Server]:
-        """All primaries, up or not."""
-        return [self._server(node) for node in self._client.get_primaries()] or [self._unknown]
-
-    async def close(self) -> None:
-        """Disconnect from all."""
-        await asyncio.gather(*(server.close() for server in (self._unknown, *self._nodes.values())))
-        await asyncio.gather(self._client.aclose(), return_exceptions=True)
+        """All primaries, up or not; before the slots are known, what stands for them."""
+        return [self._server(node) for node in self._client.get_primaries()] or list(self.servers)

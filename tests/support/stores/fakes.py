@@ -45,14 +45,7 @@ class ScriptedTopology(Topology):
     """The first server that is up takes everything, but keys that begin with b"nowhere"."""
 
     def __init__(self, *servers: Server) -> None:
-        super().__init__()
-        self.servers = servers
-
-    async def open(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        await asyncio.gather(*(server.close() for server in self.servers))
+        super().__init__(servers, [])
 
     def for_reading(self, keys: Sequence[bytes]) -> Route:
         return self.for_writing(keys)
