@@ -14,7 +14,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 from msgspec import Struct
@@ -26,6 +26,9 @@ from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.limits import Brought, QuotaUse, Window, runs_out, window_end
+
+if TYPE_CHECKING:
+    from rpcaccel.stores.redis.shared_counters import QuotaSums
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at what the workers report."""
@@ -48,29 +51,6 @@ class KeptQuotas(Struct, frozen=True, kw_only=True):
     """The name under which other hosts know these uses."""
 
 
-class OtherHosts(Protocol):
-    """The part of stores.redis.shared_counters.QuotaSums used here."""
-
-    async def open(self) -> None:
-        """Connect. Never raises."""
-
-    async def close(self) -> None:
-        """Disconnect."""
-
-    async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
-        """Say what this host used; return what the others used of the same quotas, as far as it is known. Never
-        raises."""
-        ...
-
-    async def earlier(self, own: Sequence[Brought]) -> list[Brought]:
-        """What this host said it had used, as far as it is known. Never raises."""
-        ...
-
-    def notices(self) -> list[str]:
-        """Sentences for the operator."""
-        ...
-
-
 class Quotas:
     """The use of all quotas. `links` are the workers that run, draining ones included."""
 
@@ -90,7 +70,7 @@ class Quotas:
         self._past: dict[Key, Brought] = {}
         """By quota, the use by earlier runs and by workers that ended."""
         self._host = secrets.token_hex(8)
-        self._hosts: OtherHosts | None = None
+        self._hosts: QuotaSums | None = None
         self._opened = False
         """Was `_hosts` opened? Where no node has a quota, there is nothing to exchange."""
         self._shared_by: RedisSettings | None = None
@@ -142,7 +122,7 @@ class Quotas:
             else:
                 await self.share_by(None)
 
-    async def share_by(self, hosts: OtherHosts | None) -> None:
+    async def share_by(self, hosts: QuotaSums | None) -> None:
         """Count with these other hosts; None: with none."""
         before, self._hosts, self._elsewhere = self._hosts, None, {}
         if before is not None and self._opened:

@@ -86,12 +86,21 @@ class QuotaSums:
         self._timeout = settings.write_timeout
         self._prefix = f"{settings.prefix}{self._topology.tag}:quota:"
         self._host = host.encode()
-        self.open = self._topology.open
-        self.close = self._topology.close
-        self.notices = self._topology.foreign.notices
 
     def __repr__(self) -> str:
         return f"<QuotaSums {' '.join(map(repr, self._topology.servers))}>"
+
+    async def open(self) -> None:
+        """Connect, in the background if a server does not answer. Never raises."""
+        await self._topology.open()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._topology.close()
+
+    def notices(self) -> list[str]:
+        """Sentences about what was passed over, because another program wrote it."""
+        return self._topology.foreign.notices()
 
     async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
         """Say what this host used; return what the others used of the same quotas. What is not known, since a server

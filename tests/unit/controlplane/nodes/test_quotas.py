@@ -21,6 +21,7 @@ from rpcaccel.controlplane.workers.link import News
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.limits import Brought, Quota, QuotaLimits
 from rpcaccel.core.stats.tally import Tally
+from rpcaccel.stores.redis.shared_counters import QuotaSums
 
 NOON = datetime(2026, 2, 10, 12, tzinfo=UTC).timestamp()
 MIDNIGHT = NOON + 43_200
@@ -314,7 +315,7 @@ def test_what_a_proof_used_is_told_to_the_workers() -> None:
     assert (place.used, world.used) == (32, 32)
 
 
-class Neighbour:
+class Neighbour(QuotaSums):
     """Another host as this one hears of it: it tells each time what it was made to have used."""
 
     def __init__(self, used: float = 0.0) -> None:
