@@ -27,6 +27,11 @@ async def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
 
 
+async def test_a_place_that_names_a_run_as_before_is_gone_on_from(tmp_path: Path) -> None:
+    (tmp_path / "heard-7.json").write_bytes(b'{"version":1,"word":"1732560000000-3","run":"/zAxMjM=","until":1.5e9}')
+    assert await HeardFile(tmp_path, 7).load() == KEPT
+
+
 async def test_what_one_version_of_the_cache_heard_is_not_what_another_did(tmp_path: Path) -> None:
     await HeardFile(tmp_path, 7).save(KEPT)
     assert await HeardFile(tmp_path, 8).load() is None
