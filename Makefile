@@ -74,8 +74,8 @@ format: $(VENV)/.installed-test ## let ruff lay out the source
 reference: $(VENV)/.installed ## write docs/settings.md from the model of the settings
 	$(BIN)/rpcaccel check --reference >docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 
-bench: $(VENV)/.installed-test ## measure, and write docs/benchmarks.md's tables (ARGS='--only growth', '--short', '--all')
-	$(BIN)/python -m benchmarks.evidence --out docs/benchmarks.md $(ARGS)
+bench: $(VENV)/.installed-test ## measure, and write docs/benchmarks.md's tables (ARGS='--only misses', '--short')
+	$(BIN)/python -m benchmarks --out docs/benchmarks.md $(ARGS)
 
 bench-hot: $(VENV)/.installed-test ## measure the benchmarked bodies alone
 	$(BIN)/python -m pytest -m bench --benchmark-enable $(ARGS)

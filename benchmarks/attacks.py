@@ -17,9 +17,25 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from benchmarks.attacked import Attack, Case, Field, call_of, read, request_of, says, streams, under
-from benchmarks.floods import ADDRESS, CODE, DEEP_BLOCK, MB, TRACE, eight_floods, non_readers
-from benchmarks.storms import Hail, Node, Weather, command, watching
+from benchmarks.attacked import (
+    ADDRESS,
+    CODE,
+    DEEP_BLOCK,
+    MB,
+    TRACE,
+    Attack,
+    Case,
+    Field,
+    call_of,
+    eight_floods,
+    non_readers,
+    read,
+    request_of,
+    says,
+    streams,
+    under,
+)  # fmt: skip
+from benchmarks.storms import Hail, Node, Weather, command, flap, watching
 from rpcaccel.bench.report.report import Report, Table, count, machine, milliseconds
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.simnode.chain.addresses import to_hex
@@ -30,7 +46,7 @@ from tests.support.storm import NETWORK, Caller
 PASSWORD = "correct horse battery staple"
 OWN = {"X-Rpcaccel-Request": "attack"}
 """The header that tells the admin side that no page of another site sends the request."""
-LONGEST = 120.0
+OVERTIME_SECONDS = 120.0
 """Seconds that an attack may go on after the ordinary reads have ended."""
 
 SHOWN = 5
@@ -66,14 +82,6 @@ def flood_while(hurt: Callable[[Node], Awaitable[None]]) -> Attack:
             await asyncio.gather(hurting, return_exceptions=True)
 
     return attack
-
-
-async def restart(node: Node) -> None:
-    """Kill and start a node again and again, until cancelled."""
-    while True:
-        await node.kill()
-        await node.start()
-        await asyncio.sleep(0.5)  # the period of a process that crashes at its start
 
 
 async def hanging_calls(field: Field) -> None:
@@ -335,7 +343,7 @@ async def _head(field: Field, url: str) -> int:
 CASES: dict[str, Case] = {
     "client mistakes, a node killed": Case(flood_while(Node.kill)),
     "client mistakes, a node frozen": Case(flood_while(Node.freeze)),
-    "client mistakes, a node restarting": Case(flood_while(restart)),
+    "client mistakes, a node restarting": Case(flood_while(flap)),
     "60 calls that hang, 30 of them heavy": Case(hanging_calls),
     "the one node at the head killed": Case(head_dies, weight=2),
     "Retry-After of a day for a method": Case(told_to_wait),
@@ -398,7 +406,7 @@ async def measure(name: str, weather: Weather) -> Row:
             attacking = asyncio.create_task(case.attack(field))
             await during.fall(caller, weather.calls, weather.rate)
             field.going = False
-            async with asyncio.timeout(LONGEST):
+            async with asyncio.timeout(OVERTIME_SECONDS):
                 await attacking
         peak = field.memory("VmHWM")
         await asyncio.sleep(2.0)  # memory is told 2 s after the attackers left

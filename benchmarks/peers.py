@@ -10,7 +10,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -86,42 +87,20 @@ def as_generator() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-class Row(NamedTuple):
-    """One line of the table of the side-by-side runs."""
-
-    path: str
-    ours: str
-    theirs: str
-    ratio: float | None
-    wanted: str
-    reached: bool | None
-
-
 class Bench:
-    """Programs started for one round of runs, and ended with it."""
+    """Programs started for one round of runs, with a folder for their files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, started: ExitStack) -> None:
+        """`started` ends the programs."""
         self.folder = folder
         self.missing: list[str] = []
         """The programs that were left out, in sentences."""
-        self._started = ExitStack()
-
-    def __enter__(self) -> Bench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._started.close()
+        self._started = started
 
     def responder(self, *options: str, core: int | None = LOADING) -> str:
-        """A static node; its URL."""
-        return self.responders(1, *options, core=core)[0]
-
-    def responders(self, count: int, *options: str, core: int | None = LOADING) -> list[str]:
-        """The URLs of `count` static nodes in one process."""
-        command = [sys.executable, "-m", "benchmarks.responder", "--nodes", str(count), *options]
-        process = self._start([*on_core(core), *command])
-        said = process.wait_for(rf"(?:listening on \S+\s+){{{count}}}")[0]
-        return said.split()[2::3]
+        """The URL of a static node."""
+        process = self._start([*on_core(core), sys.executable, "-m", "benchmarks.responder", *options])
+        return process.wait_for(r"listening on (\S+)")[1]
 
     def simnode(self, knobs: dict[str, object], *options: str) -> str:
         """The URL of a simulated node with these knobs. The node has a lower priority than the generator, which shares
@@ -139,10 +118,9 @@ class Bench:
         )
         self._started.callback(program.stop)
         pin(program.pid, core)
-        page = program.wait_for(r"page +(http://[^/\s]+)/")[1]
         url = program.wait_for(r"(http://[^/\s]+)/\S*  <-")[1]
         program.wait_ready(f"{url}/readyz")
-        return Running(program, url, page)
+        return Running(program, url)
 
     def nginx(self, node: str) -> tuple[str, str] | None:
         """nginx over a node: the URL of its micro-cache for POST, and of plain proxying. None: it is not installed."""
@@ -193,27 +171,18 @@ class Bench:
         return process
 
 
-class Running:
+class Running(NamedTuple):
     """The proxy while it runs."""
 
-    def __init__(self, program: Program, url: str, admin: str) -> None:
-        self.program = program
-        self.url = url
-        self.admin = admin
-
-    @property
-    def errors(self) -> int:
-        """The calls that ended in an error, by the proxy's own count."""
-        text = get(f"{self.admin}/metrics").decode()
-        wanted = (line for line in text.splitlines() if line.startswith("rpcaccel_calls_total{"))
-        return sum(int(float(line.rpartition(" ")[2])) for line in wanted if 'outcome="error"' in line)
+    program: Program
+    url: str
 
 
 @contextmanager
-def bench(folder: Path) -> Iterator[Bench]:
-    """A round of runs in a folder of its own."""
-    with Bench(folder) as made:
-        yield made
+def bench() -> Iterator[Bench]:
+    """A round of runs in a folder of its own; its programs are ended with it."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as started:
+        yield Bench(Path(folder), started)
 
 
 def post(url: str, body: str) -> tuple[bytes, str]:
@@ -240,12 +209,12 @@ def get(url: str) -> bytes:
         return body
 
 
-def _answers(url: str, call: Callable[[str, str], object] = post) -> None:
+def _answers(url: str) -> None:
     """Wait until calls through a peer are answered."""
 
     def passed() -> bool:
         try:
-            call(url, '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}')
+            post(url, '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}')
         except OSError:
             return False
         return True

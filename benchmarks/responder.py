@@ -6,8 +6,7 @@ The node costs next to nothing, or with --work as much processor time a call as 
 
 It tells a fixed head and a Harmony testnet's ids, and answers every other method with a block of `size` bytes (a call
 whose first param is {"bytes": N}: with N bytes), or with what a method answers that answers no object. GET says how
-many calls came and how many connections are open. `--nodes N` is as many of them in one process, a line for each.
-With `--blocks`, a block that is asked for by its number is one of its own (benchmarks.blocks).
+many calls came and how many connections are open.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import msgspec
 import uvloop
 from msgspec import Raw, Struct
 
-from benchmarks import blocks
 from rpcaccel import chains
 
 HEAD = 1_000_000
@@ -65,9 +63,7 @@ _wanted = msgspec.json.Decoder(list[_Wanted]).decode
 class Responder:
     """The answers of the node, and its counts."""
 
-    def __init__(
-        self, size: int = 1700, latency: float = 0.0, work: float = 0.0, *, differing_blocks: bool = False
-    ) -> None:
+    def __init__(self, size: int = 1700, latency: float = 0.0, work: float = 0.0) -> None:
         """`latency` is waited for and `work` is processor time, both in seconds."""
         self.latency = latency
         self.work = work
@@ -79,7 +75,6 @@ class Responder:
         self.broken: set[str] = set()
         """Methods that are answered with an error."""
         self._block = block_of(size)
-        self._differing_blocks = differing_blocks
 
     def answer(self, body: bytes) -> bytes:
         """The reply to a body."""
@@ -103,8 +98,6 @@ class Responder:
 
     def _result(self, call: _Call) -> bytes:
         params = bytes(call.params)
-        if self._differing_blocks and call.method == blocks.METHOD and params.startswith(b'["0x'):
-            return blocks.block(int(params[2 : params.index(b'"', 2)], 16))
         return block_of(_wanted(params)[0].bytes) if params.startswith(b'[{"bytes"') else self._block
 
     def counts(self) -> bytes:
@@ -167,21 +160,15 @@ class Protocol(asyncio.Protocol):
             self.transport.write(reply)
 
 
-async def serve(responder: Responder, port: int = 0, stop: asyncio.Event | None = None, nodes: int = 1) -> None:
-    """Serve until `stop` or a signal, and print the URLs on stdout. Nodes beyond the first take free ports."""
-    loop = asyncio.get_running_loop()
-    stop = stop or asyncio.Event()
+async def serve(responder: Responder, port: int = 0) -> None:
+    """Serve until a signal, and print the URL on stdout."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    servers = [
-        await loop.create_server(lambda: Protocol(responder), "127.0.0.1", port if number == 0 else 0, backlog=1024)
-        for number in range(nodes)
-    ]
-    for server in servers:
-        print(f"listening on http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    server = await loop.create_server(lambda: Protocol(responder), "127.0.0.1", port, backlog=1024)
+    print(f"listening on http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await stop.wait()
-    for server in servers:
-        server.close()
+    server.close()
 
 
 def main() -> None:
@@ -191,11 +178,8 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=1700, help="bytes of a result")
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--work", type=float, default=0.0, help="seconds of processor time for each call")
-    parser.add_argument("--nodes", type=int, default=1)
-    parser.add_argument("--blocks", action="store_true", help="blocks that differ by their numbers, of 1.6 kB")
     given = parser.parse_args()
-    responder = Responder(given.size, given.latency, given.work, differing_blocks=given.blocks)
-    uvloop.run(serve(responder, given.port, nodes=given.nodes))
+    uvloop.run(serve(Responder(given.size, given.latency, given.work), given.port))
 
 
 if __name__ == "__main__":

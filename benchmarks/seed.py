@@ -1,7 +1,5 @@
 """The seed study's table, completed: its ten methods over nodes that cost what the study's public endpoints cost.
 
-    python -m benchmarks.seed [--short] [--out docs/benchmarks.md]
-
 In the study ten methods took 1,172 to 2,315 ms from clients that open a TLS connection for each call, and 85 to 265 ms
 (hmyv2_getBlocks 1,612) through a pooled, balanced proxy before any cache. So the simulated nodes serve HTTPS, opening a
 connection costs three round trips, and a call costs what it did in the study. The nodes differ in speed, and one more
@@ -11,7 +9,6 @@ refuses 48 of 50 calls.
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +16,6 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import evidence
 from benchmarks.peers import Bench, as_generator, bench
 from rpcaccel.bench.load.client import parse
 from rpcaccel.bench.load.progress import Watch
@@ -27,7 +23,6 @@ from rpcaccel.bench.load.workload import HARMONY
 from rpcaccel.bench.report.report import Report
 from rpcaccel.bench.runs import table
 
-SECTION = "seed table"
 ROUND_TRIPS, ROUND_TRIP = 3, 330
 """The round trips of opening a connection, one of TCP and two of TLS, and the milliseconds of each."""
 QUICKEST, SLOWEST, BLOCKS = 100, 230, 1400
@@ -61,9 +56,10 @@ def _around(mean: float) -> str:
     return f"uniform:{mean * (1 - SPREAD):.1f}ms-{mean * (1 + SPREAD):.1f}ms"
 
 
-def measure(watch: Watch, *, number: int = 50, concurrency: int = 15, scale: float = 1.0) -> Report:
-    """The report with the table. A `scale` below 1 makes nodes and connections quicker, to try the measurement out."""
-    with tempfile.TemporaryDirectory() as folder, trusted(Path(folder) / "nodes.pem"), bench(Path(folder)) as lab:
+def measure(watch: Watch, short: bool = False) -> Report:
+    """The report with the table. In its short form, few calls are made and nodes and connections are quicker."""
+    number, concurrency, scale = (2, 2, 0.01) if short else (50, 15, 1.0)
+    with bench() as lab, trusted(lab.folder / "nodes.pem"):
         columns = _columns(lab, scale, concurrency)
         asked = table.TableOptions(columns, number, concurrency, timeout=30.0, seed=time.time_ns() % (1 << 31))
         with as_generator():
@@ -120,12 +116,3 @@ def _columns(lab: Bench, scale: float, connections: int) -> tuple[table.Column, 
         table.Column("proxy warm, memory", parse(keeping)),
         table.Column("proxy warm, Redis", parse(proxy("--memory", "0", "--redis", redis))),
     )
-
-
-def short(watch: Watch) -> Report:
-    """A report of a run of some seconds, which shows only that the measurement works."""
-    return measure(watch, number=15, concurrency=15, scale=0.05)
-
-
-if __name__ == "__main__":
-    evidence.main(__doc__ or "", {SECTION: (measure, short)})

@@ -25,10 +25,12 @@ from tests.support.services import Program, RedisServer, free_port
 from tests.support.storm import NETWORK, Caller, Storm, storm
 
 BAD = "bad"
-LOOK_EVERY = 0.05
+LOOK_SECONDS = 0.05
 """Seconds between two looks whether the bad node is left alone."""
 HEALTHY_SHARE = 0.25
 DOWN_SECONDS = 3.0
+TURNS: list[float] = []
+"""Turns of the event loop in the case that is measured, in seconds."""
 
 
 class Node:
@@ -132,6 +134,7 @@ class Weather(NamedTuple):
 
 
 Hurt = Callable[[Node], Awaitable[None]]
+Measured = Callable[[Weather], Awaitable[Row]]
 
 
 def turned(**positions: Any) -> Hurt:
@@ -169,10 +172,6 @@ CASES: dict[str, Hurt] = {
     ),
 }
 """One of three nodes goes bad."""
-
-
-TURNS: list[float] = []
-"""What was met of the turns of the loop in the case that is measured, in seconds."""
 
 
 @contextlib.asynccontextmanager
@@ -224,7 +223,7 @@ async def left_alone(run: Storm, *, lagging: bool) -> tuple[float, int]:
         bad = next(node for node in report.nodes if node.id == BAD)
         if bad.breaker != "closed" or bad.parked or bad.ejected or bad.rests or (lagging and bad.refusal):
             return asyncio.get_running_loop().time(), run.calls_to(BAD)
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def one_of_three(case: str, weather: Weather) -> Row:
@@ -271,38 +270,29 @@ async def all_down(weather: Weather) -> Row:
         return Row("all down and back", len(well.calls), well.failed, healthy.p99(), took, down.p99(), well.p99(), None)
 
 
-async def redis_frozen(weather: Weather) -> Row:
-    loop = asyncio.get_running_loop()
-    with tempfile.TemporaryDirectory() as folder:
-        redis = RedisServer(Path(folder))
-        try:
-            async with trio(redis={"url": redis.url}) as (_, run):
+def with_redis(
+    case: str, hurt: Callable[[RedisServer, HugeReplies], Awaitable[None]]
+) -> Callable[[Weather], Awaitable[Row]]:
+    """Redis, which the program reaches through a relay, goes bad; *found after* is the first second."""
+
+    async def measured(weather: Weather) -> Row:
+        loop = asyncio.get_running_loop()
+        with tempfile.TemporaryDirectory() as folder, RedisServer(Path(folder)) as redis:
+            async with HugeReplies(redis) as relay, trio(redis={"url": relay.url}) as (_, run):
                 healthy, bad = Hail(), Hail()
                 await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
-                redis.freeze()
-                began = loop.time()
+                await hurt(redis, relay)
+                second = loop.time() + 1.0
                 await bad.fall(run, weather.calls, weather.rate)
                 redis.thaw()
-                second = began + 1.0
                 told = (bad.p99(until=second), bad.p99(since=second), None)
-                return Row("Redis frozen", len(bad.calls), bad.failed, healthy.p99(), 1.0, *told)
-        finally:
-            redis.thaw()
-            redis.kill()
+                return Row(case, len(bad.calls), bad.failed, healthy.p99(), 1.0, *told)
+
+    return measured
 
 
-async def with_redis(case: str, weather: Weather, hurt: Callable[[RedisServer, HugeReplies], Awaitable[None]]) -> Row:
-    """Redis, which the program reaches through a relay, goes bad; *found after* is the first second."""
-    loop = asyncio.get_running_loop()
-    with tempfile.TemporaryDirectory() as folder, RedisServer(Path(folder)) as redis:
-        async with HugeReplies(redis) as relay, trio(redis={"url": relay.url}) as (_, run):
-            healthy, bad = Hail(), Hail()
-            await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
-            await hurt(redis, relay)
-            second = loop.time() + 1.0
-            await bad.fall(run, weather.calls, weather.rate)
-            told = (bad.p99(until=second), bad.p99(since=second), None)
-            return Row(case, len(bad.calls), bad.failed, healthy.p99(), 1.0, *told)
+async def frozen(redis: RedisServer, _: HugeReplies) -> None:
+    redis.freeze()
 
 
 class HugeReplies:
@@ -365,13 +355,14 @@ WIDE = 120
 """Blocks that the wide calls for logs ask for."""
 
 
-def wide_logs(case: str, refusing: int, **refusal: Any) -> Callable[[Weather], Awaitable[Row]]:
+def wide_logs(case: str, refusing: int, code: int, text: str) -> Measured:
     """Calls for the logs of single blocks beside wide ones, which the first `refusing` of three nodes refuse."""
 
     async def measured(weather: Weather) -> Row:
         async with trio() as (nodes, run):
             healthy, bad = Hail(), Hail()
             await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+            refusal = {"logs_range": 40, "logs_code": code, "logs_refusal": text}
             await asyncio.gather(*(node.turn(**refusal) for node in nodes[:refusing]))
             loop = asyncio.get_running_loop()
 
@@ -390,22 +381,14 @@ def wide_logs(case: str, refusing: int, **refusal: Any) -> Callable[[Weather], A
     return measured
 
 
-OTHERS: dict[str, Callable[[Weather], Awaitable[Row]]] = {
+OTHERS: dict[str, Measured] = {
     "wrong chain": wrong_chain,
     "all down and back": all_down,
-    "Redis frozen": redis_frozen,
-    "foreign entries in Redis": lambda weather: with_redis("foreign entries in Redis", weather, foreign_entries),
-    "endless replies of Redis": lambda weather: with_redis("endless replies of Redis", weather, huge_replies),
-    "wide logs get -32005 from one": wide_logs(
-        "wide logs get -32005 from one", 1, logs_range=40, logs_code=-32005, logs_refusal="limit exceeded"
-    ),
-    "all three refuse ranges": wide_logs(
-        "all three refuse ranges",
-        3,
-        logs_range=40,
-        logs_code=-32602,
-        logs_refusal="range {asked} exceeds limit of {most}",
-    ),
+    "Redis frozen": with_redis("Redis frozen", frozen),
+    "foreign entries in Redis": with_redis("foreign entries in Redis", foreign_entries),
+    "endless replies of Redis": with_redis("endless replies of Redis", huge_replies),
+    "wide logs get -32005 from one": wide_logs("wide logs get -32005 from one", 1, -32005, "limit exceeded"),
+    "all three refuse ranges": wide_logs("all three refuse ranges", 3, -32602, "range {asked} exceeds limit of {most}"),
 }
 NOTE = (
     "*Found after*: seconds from the fault until the node is left alone; with all down, from "

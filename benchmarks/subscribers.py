@@ -1,7 +1,5 @@
 """Many subscribers of new heads on one worker: how late each head reaches them, and what they cost.
 
-    python -m benchmarks.subscribers [--short] [--out docs/benchmarks.md]
-
 10,000 WebSockets subscribe to newHeads of a simulated node with a block every second. Lateness counts from the moment
 at which a subscriber of the node itself has the head. Proxy on one core, subscribers, generator and node on the other.
 """
@@ -10,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from itertools import repeat
-from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
 import uvloop
 from msgspec import Struct
 
-from benchmarks import evidence
 from benchmarks.peers import Running, as_generator, bench
 from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.generator import LoadGenerator, closed
@@ -32,11 +28,10 @@ from rpcaccel.bench.report.report import Report, Table, count, machine, millisec
 from rpcaccel.bench.report.statistics import percentile
 from rpcaccel.bench.runs import process_usage
 
-SECTION = "subscribers"
 KEPT = LoadCall("eth_getBlockByNumber", b'["0x10",false]')
 HITS_AT_ONCE = 16
 OPENED_AT_ONCE = 200
-PATIENCE = 30.0
+WAIT_SECONDS = 30.0
 """Seconds that may pass without what is waited for."""
 SETTINGS = "[http.websocket]\nper_client = 1000000\nconnections = 1000000\n"
 _MASK = b"\0\0\0\0"
@@ -63,6 +58,12 @@ class Heads:
         self.subscribed = self.lost = self.gaps = 0
         self.refused = ""
         """The answer to a subscribe that was refused."""
+        self.transports: list[asyncio.Transport] = []
+
+    def close(self) -> None:
+        """Cut all connections."""
+        for transport in self.transports:
+            transport.abort()
 
 
 class Subscriber(asyncio.Protocol):
@@ -80,6 +81,7 @@ class Subscriber(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        self._heads.transports.append(self.transport)
         lines = ("GET / HTTP/1.1", f"Host: {self._host}", "Upgrade: websocket", "Connection: Upgrade",
                  "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "\r\n")  # fmt: skip
         self.transport.write("\r\n".join(lines).encode())
@@ -146,11 +148,11 @@ class Stage(Struct, frozen=True):
     """Hits a second that were answered meanwhile."""
 
 
-def measure(watch: Watch, crowd: Crowd | None = None) -> Report:
+def measure(watch: Watch, short: bool = False) -> Report:
     """Subscribe, watch some heads, and watch as many beside a closed loop of hits."""
-    crowd = crowd or Crowd()
-    with tempfile.TemporaryDirectory() as folder, bench(Path(folder)) as lab:
-        settings = Path(folder) / "rpcaccel.toml"
+    crowd = Crowd(100, 3, 0.5) if short else Crowd()
+    with bench() as lab:
+        settings = lab.folder / "rpcaccel.toml"
         settings.write_text(SETTINGS)
         node = lab.simnode({}, "--kind", "ethereum", "--block-time", "1s")
         ours = lab.rpcaccel(node, "--chain", "ethereum", "--config", settings)
@@ -160,7 +162,10 @@ def measure(watch: Watch, crowd: Crowd | None = None) -> Report:
 
 async def _measured(ours: Running, node: str, crowd: Crowd, watch: Watch) -> Report:
     pids, heads, direct = process_usage.with_children([ours.program.pid]), Heads(), Heads()
-    async with ConnectionPool(parse(ours.url), HITS_AT_ONCE) as pool:
+    async with AsyncExitStack() as opened:
+        opened.callback(heads.close)
+        opened.callback(direct.close)
+        pool = await opened.enter_async_context(ConnectionPool(parse(ours.url), HITS_AT_ONCE))
         watch.part("hits alone", 0, 4)
         alone = await _hits(pool, crowd.seconds, watch)
         before = process_usage.use(pids)
@@ -175,6 +180,7 @@ async def _measured(ours: Running, node: str, crowd: Crowd, watch: Watch) -> Rep
         running = asyncio.ensure_future(_hits(pool, crowd.heads * 1.0, watch))
         beside = await _stage("beside hits", heads, direct, crowd)
         stages.append(Stage(beside.name, beside.late, beside.last, await running))
+        gaps, lost = heads.gaps, heads.lost
     each = None if before is None or after is None else (after.resident - before.resident) / crowd.subscribers
     facts = machine() | {
         "subscribers": f"{crowd.subscribers:,} WebSockets on one worker, newHeads, a block a second",
@@ -188,8 +194,8 @@ async def _measured(ours: Running, node: str, crowd: Crowd, watch: Watch) -> Rep
     note = "Milliseconds; last: until the last subscriber has a head."
     table = Table("Subscribers", columns, [_row(stage, alone) for stage in stages], note)
     remarks = ["interrupted: what was measured until then"] if watch.stopped else []
-    if heads.gaps or heads.lost:
-        remarks.append(f"{heads.gaps} gaps, {heads.lost} connections lost")
+    if gaps or lost:
+        remarks.append(f"{gaps} gaps, {lost} connections lost")
     return Report("Subscribers", facts, [table], remarks=remarks)
 
 
@@ -213,7 +219,7 @@ async def _subscribe(url: str, number: int, heads: Heads) -> None:
             raise OSError(f"a subscribe was refused: {heads.refused[:200]}")
 
 
-async def _until(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
+async def _until(holds: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
     """Wait until it holds. Raises TimeoutError, which is an OSError."""
     async with asyncio.timeout(seconds):
         while not holds():
@@ -229,7 +235,7 @@ async def _stage(name: str, heads: Heads, direct: Heads, crowd: Crowd) -> Stage:
         wanted[:] = [n for n, times in sorted(heads.times.items()) if n > before and len(times) == crowd.subscribers]
         return len(wanted) >= crowd.heads
 
-    await _until(complete, crowd.heads + PATIENCE)
+    await _until(complete, crowd.heads + WAIT_SECONDS)
     late, last = [], []
     for number in wanted:
         times = heads.times[number]
@@ -243,12 +249,3 @@ def _row(stage: Stage, alone: float) -> tuple[str, ...]:
     shares = [percentile(values, share) for values in (stage.late, stage.last) for share in (0.5, 0.99)]
     hits = "–" if stage.hits is None else f"{count(stage.hits)}/s, {stage.hits / alone * 100:.0f} %"
     return stage.name, count(len(stage.late)), *map(milliseconds, shares), hits
-
-
-def short(watch: Watch) -> Report:
-    """A report of a run of some seconds, which shows only that the measurement works."""
-    return measure(watch, Crowd(100, 3, 0.5))
-
-
-if __name__ == "__main__":
-    evidence.main(__doc__ or "", {SECTION: (measure, short)})

@@ -1,4 +1,4 @@
--- wrk -s calls.lua URL -- KIND [FIRST]: JSON-RPC calls as `benchmarks.generate` makes them.
+-- wrk -s calls.lua URL -- KIND [FIRST]: JSON-RPC calls as `benchmarks.rounds` makes them.
 -- KIND: same · ids · local · batch · miss · keys. FIRST: the number that unique calls begin at.
 local kind, number = "same", 0
 local head = '{"jsonrpc":"2.0","id":'
@@ -33,10 +33,8 @@ function request()
    return wrk.format(nil, nil, nil, bodies[kind]())
 end
 
-function done(summary, latency)
+function done(summary)
    local errors = summary.errors
-   io.write(string.format('{"requests":%d,"seconds":%f,"failures":%d,"p50":%f,"p99":%f}\n',
-      summary.requests, summary.duration / 1e6,
-      errors.connect + errors.read + errors.write + errors.status + errors.timeout,
-      latency:percentile(50) / 1e6, latency:percentile(99) / 1e6))
+   io.write(string.format('{"requests":%d,"seconds":%f,"failures":%d}\n', summary.requests, summary.duration / 1e6,
+      errors.connect + errors.read + errors.write + errors.status + errors.timeout))
 end

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from benchmarks.generate import BODIES
 from benchmarks.peers import post, refused
+from benchmarks.rounds import BODIES
 from rpcaccel.cli import bench_targets
 from tests.support.serving import responding_apart
 
