@@ -20,7 +20,7 @@ from typing import Any
 from locust import events
 from locust.env import Environment
 
-import recorder
+import proxy_side
 import workers
 from common import log
 from dapp import Dapp
@@ -51,7 +51,7 @@ class Baseline(Dapp):
 
 
 del Dapp  # not a user of its own here
-recorder.elsewhere.add(Baseline.prefix)
+proxy_side.elsewhere.add(Baseline.prefix)
 
 
 @events.init.add_listener

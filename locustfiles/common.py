@@ -4,9 +4,9 @@
     locust -f locustfiles/dapp.py --host ... --headless -u 50 -r 50 -t 60s     as a test: exit code 1 below the gate
     locust -f locustfiles/dapp.py --host ... --processes 4                     one master, four workers on this machine
     locust -f locustfiles/dapp.py --host ... --master / --worker               over many machines
-    locust -f locustfiles/dapp.py --host ... --report swarm.html --admin http://127.0.0.1:8889
+    locust -f locustfiles/dapp.py --host ... --html swarm.html --admin http://127.0.0.1:8889
 
-Whatever is decided (gates, hit ratios, the report, the exit code) is decided once, by the master, from what all
+Whatever is decided (gates, hit ratios, the exit code) is decided once, by the master, from what all
 workers have seen. docs/load-tests.md tells which swarm serves what. HTTP 200 with an error inside is a failure; so is
 another id than the one asked with.
 
@@ -36,7 +36,7 @@ from locust.stats import StatsEntry
 
 import gates
 import hits
-import recorder
+import proxy_side
 import workers
 from rpcaccel.bench.load.client import LoadReply
 from rpcaccel.bench.load.verdict import batch_verdict, result_of, verdict
@@ -219,7 +219,7 @@ def gate(environment: Environment) -> list[str]:
     total, options = environment.stats.total, environment.parsed_options
     faults = []
     ended = environment.runner.exceptions.values()
-    others = [f"{one['count']} times a user's task ended with: {recorder.hidden(one['msg'])}" for one in ended]
+    others = [f"{one['count']} times a user's task ended with: {proxy_side.hidden(one['msg'])}" for one in ended]
     others += [*failed_checks, *workers.lost()]
     if not total.num_requests:
         return ["no call was made", *others]
@@ -255,6 +255,7 @@ def _judge(environment: Environment, **_: Any) -> None:
         return  # the master judges
     workers.settle(environment)
     hits.write(environment)
+    proxy_side.tell(environment)
     total, timed = environment.stats.total, _timed(environment)
     log.info(
         "%d calls, %.0f/s, mean %.1f ms, p99 %.0f ms, %d failed, hit ratio %s",
@@ -270,8 +271,7 @@ def _judge(environment: Environment, **_: Any) -> None:
         log.error("gate: %s", fault)
     if not faults:
         log.info("gate: kept")
-    written = recorder.write(environment, faults)
-    environment.process_exit_code = 1 if faults or not written else 0
+    environment.process_exit_code = int(bool(faults))
 
 
 @events.report_to_master.add_listener
@@ -296,4 +296,4 @@ def _begin(environment: Environment, **_: Any) -> None:
     failed_checks.clear()
     _told[0] = 0
     _share_worlds(environment)
-    recorder.begin(environment)  # what was called to learn is not counted
+    proxy_side.begin(environment)  # what was called to learn is not counted

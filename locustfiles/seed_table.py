@@ -22,7 +22,7 @@ from locust.env import Environment
 from locust.stats import StatsEntry
 
 import hits
-import recorder
+import proxy_side
 import workers
 from common import RpcUser, log
 from rpcaccel.bench.load.workload import draw
@@ -48,7 +48,7 @@ def ways() -> list[Way]:
 
 
 WAYS = ways()
-recorder.elsewhere.update(f"{way.name} · " for way in WAYS if way.url)
+proxy_side.elsewhere.update(f"{way.name} · " for way in WAYS if way.url)
 
 
 class SeedTable(RpcUser):

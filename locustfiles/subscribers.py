@@ -32,7 +32,7 @@ from locust.runners import MasterRunner
 
 import workers
 from common import Failed, RpcUser, failed_checks, log, needed, untimed
-from rpcaccel.bench.load.live_stream import GAP, HeadSequence, LogSequence
+from live_stream import GAP, HeadSequence, LogSequence
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.config.secrets import shown_url
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from pathlib import Path
 
@@ -12,28 +12,20 @@ from rich.console import Console
 from rich.markup import escape as without_markup
 from rich.table import Table as RichTable
 
-from rpcaccel.bench.report.report import Bars, Judgement, Report, Table
-from rpcaccel.bench.report.svg import draw
+from rpcaccel.bench.report.report import Bars, Report, Table
 from rpcaccel.bench.report.terminal_table import show
 from rpcaccel.core.wire.printable import printable
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --faint: #8882; --good: #1a7f4b; --bad: #c4314b; }
-@media (prefers-color-scheme: dark) { :root { --good: #4cc38a; --bad: #ff7b8a; } }
+:root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1, p, li, dd { overflow-wrap: anywhere; }
+h1, p, dd { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
-thead th { background: var(--faint); }
 dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; }
 dt { font-weight: 600; } dd { margin: 0; }
 .wide { overflow-x: auto; }
-svg { width: 100%; min-width: 40rem; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: currentColor; }
-svg .grid { stroke: currentColor; opacity: .15; }
-.note, .remark { opacity: .8; }
-.passed, .failed { border-left: .3rem solid; padding: .3rem .8rem; font-weight: 600; }
-.passed { color: var(--good); } .failed { color: var(--bad); }
 """
 
 
@@ -45,8 +37,6 @@ def plain(text: str) -> str:
 def terminal(report: Report, console: Console) -> None:
     """Print the report."""
     console.print(f"[bold]{plain(report.title)}[/bold]", highlight=False)
-    for line in judged(report.judgement) if report.judgement is not None else ():
-        console.print(plain(line), highlight=False)
     for name, value in report.facts.items():
         console.print(f"  {name}: {plain(value)}", highlight=False)
     for table in report.tables:
@@ -82,16 +72,9 @@ def _sparks(plot: Bars) -> Iterator[str]:
         yield f"  {group:>{width}} {'█' * round(40 * (value or 0.0) / top):<40} {said}"
 
 
-def judged(judgement: Judgement) -> list[str]:
-    """A judgement in lines: the word, and each reason."""
-    return ["✔ passed" if judgement.passed else "✘ failed", *(f"- {reason}" for reason in judgement.reasons)]
-
-
 def markdown(report: Report) -> str:
     """The report as Markdown."""
     lines = [f"# {report.title}", ""]
-    if report.judgement is not None:
-        lines += [*judged(report.judgement), ""]
     lines += [f"- {name}: {value}" for name, value in report.facts.items()]
     for table in report.tables:
         lines += ["", f"## {table.title}", "", *markdown_table(table)]
@@ -109,8 +92,6 @@ def markdown_table(table: Table) -> list[str]:
 def as_json(report: Report) -> str:
     """The report as JSON: title, facts, remarks and the figures themselves (seconds, bytes)."""
     document = {"title": report.title, "facts": report.facts, "remarks": report.remarks, **report.data}
-    if report.judgement is not None:
-        document |= {"passed": report.judgement.passed, "reasons": report.judgement.reasons}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
@@ -121,33 +102,40 @@ def html(report: Report) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width">',
         f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>",
-        *(_html_judgement(report.judgement) if report.judgement is not None else ()),
         "<dl>",
         *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items()),
         "</dl>",
-        *(f'<p class="remark">⚠ {escape(remark)}</p>' for remark in report.remarks),
-        *(f'<h2>{escape(plot.title)}</h2><div class="wide">{draw(plot)}</div>' for plot in report.plots if plot.groups),
-        *(_html_table(table) for table in report.tables),
+        *(f"<p>⚠ {escape(remark)}</p>" for remark in report.remarks),
+        *(_html_plot(plot) for plot in report.plots if plot.groups),
+        *(
+            _html_table(table.title, table.columns, (map(escape, row) for row in table.rows), table.note)
+            for table in report.tables
+        ),
         "</body></html>\n",
     ]
     return "".join(parts)
 
 
-def _html_judgement(judgement: Judgement) -> Iterator[str]:
-    if judgement.passed:
-        yield '<p class="passed">✔ passed</p>'
-        return
-    yield '<div class="failed">✘ failed<ul>'
-    yield from (f"<li>{escape(reason)}</li>" for reason in judgement.reasons)
-    yield "</ul></div>"
+def _html_plot(plot: Bars) -> str:
+    """A table of bars: a row for each group, a column for each series."""
+    top = max((value for line in plot.series.values() for value in line if value is not None), default=0.0) or 1.0
+    rows = (
+        (escape(group), *(_html_bar(line[place], top) for line in plot.series.values()))
+        for place, group in enumerate(plot.groups)
+    )
+    return _html_table(f"{plot.title}, {plot.unit}", ("", *plot.series), rows)
 
 
-def _html_table(table: Table) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
-    rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    inside = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<h2>{escape(table.title)}</h2><div class="wide">{inside}</div>{note}'
+def _html_bar(value: float | None, top: float) -> str:
+    return "–" if value is None else f'{value:.4g} <meter max="{top:g}" value="{value:g}"></meter>'
+
+
+def _html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]], note: str = "") -> str:
+    """A table whose cells are HTML already."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    inside = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<h2>{escape(title)}</h2><div class="wide">{inside}</div>' + (f"<p>{escape(note)}</p>" if note else "")
 
 
 FORMS: dict[str, Callable[[Report], str]] = {".md": markdown, ".json": as_json, ".html": html}

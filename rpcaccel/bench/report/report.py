@@ -36,14 +36,6 @@ class Bars(Struct, frozen=True):
     series: dict[str, list[float | None]]
 
 
-class Judgement(Struct, frozen=True):
-    """Whether what was measured is as it has to be."""
-
-    passed: bool
-    reasons: list[str] = field(default_factory=list)
-    """What is not, in sentences."""
-
-
 class Report(Struct, frozen=True):
     """One measurement."""
 
@@ -54,8 +46,6 @@ class Report(Struct, frozen=True):
     remarks: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
     """The figures themselves, for programs. Seconds and bytes."""
-    judgement: Judgement | None = None
-    """None for a measurement that nothing is asked of."""
 
 
 def machine() -> dict[str, str]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from rpcaccel.bench.report.report import Bars, Report, Table, machine, milliseconds, percent, remarks
+from rpcaccel.bench.runs import metrics
 from rpcaccel.core.stats.counters import PARSED_OF, Step
-from rpcaccel.core.stats.histogram import BOUNDS, BUCKETS, Histogram
+from rpcaccel.core.stats.histogram import BOUNDS, Histogram
 
-_METRIC = "rpcaccel_step_seconds"
 ORDER = tuple(map(str, Step))
 """The steps, in the order in which a call takes them."""
 _TIMED_OF = {str(Step.PARSE): PARSED_OF}
@@ -19,23 +17,8 @@ _TIMED_OF = {str(Step.PARSE): PARSED_OF}
 
 def read(exposition: str) -> dict[str, Histogram]:
     """The step timings in the text of /metrics. Raises ValueError when the text is not the proxy's."""
-    found: dict[str, Histogram] = {}
-    counts: dict[str, list[float]] = {}
-    for family in text_string_to_metric_families(exposition):
-        if family.name != _METRIC:
-            continue
-        for sample in family.samples:
-            step = sample.labels.get("step", "")
-            if sample.name.endswith("_sum"):
-                found.setdefault(step, Histogram()).seconds = sample.value
-            elif sample.name.endswith("_bucket"):
-                counts.setdefault(step, []).append(sample.value)
-    if not found:
+    if not (found := metrics.read(exposition).histograms("step_seconds", "step")):
         raise ValueError("it says nothing of steps: is that the admin side of rpcaccel?")
-    for step, upto in counts.items():
-        inside = [int(b - a) for a, b in zip([0.0, *upto], upto, strict=False)]
-        if len(inside) == BUCKETS:
-            found.setdefault(step, Histogram()).counts = inside
     return found
 
 

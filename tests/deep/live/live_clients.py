@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rpcaccel.bench.load.live_stream import HeadSequence, LogSequence, place_of
+from locustfiles.live_stream import HeadSequence, LogSequence, place_of
 from tests.deep.live.anvil_replicas import EMITTER, ReplicaChain
 from tests.support.services import Process, require
 

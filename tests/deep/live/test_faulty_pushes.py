@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rpcaccel.bench.load.live_stream import HeadSequence, LogSequence
+from locustfiles.live_stream import HeadSequence, LogSequence
 from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, running
 from rpcaccel.simnode.server.sim_server import SimNode

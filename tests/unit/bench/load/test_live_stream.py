@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcaccel.bench.load.live_stream import HeadSequence, LogSequence
+from locustfiles.live_stream import HeadSequence, LogSequence
 
 
 def head(number: int, branch: str = "a", parent: str = "") -> dict[str, Any]:

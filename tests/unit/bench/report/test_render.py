@@ -72,7 +72,8 @@ def test_a_page_needs_nothing_beside_it() -> None:
     assert "<script" not in page
     assert "src=" not in page
     assert "&lt;o&gt;" in page
-    assert page.count("<svg") == 2
+    assert page.count("<meter") == 5
+    assert '<td>2 ms</td><td>6 <meter max="6" value="6"></meter></td>' in page
 
 
 def test_a_file_is_written_in_the_form_of_its_name(tmp_path: Path) -> None:
