@@ -264,10 +264,9 @@ async def _filled(watch: Watch, prepared: _Prepared) -> WarmingRunner:
     from rpcaccel.bench.load.client import ConnectionPool
     from rpcaccel.cli import warm_proxy, warm_texts
     from rpcaccel.controlplane.settings.kept_file import write_whole
-    from rpcaccel.warming.block_calls import BlockRound
-    from rpcaccel.warming.pace import Pace
-    from rpcaccel.warming.quota_guard import QuotaGuard
+    from rpcaccel.warming import block_calls
     from rpcaccel.warming.runner import WarmingRunner
+    from rpcaccel.warming.warming_limits import Pace, QuotaGuard
 
     asked, job = prepared.asked, prepared.job
 
@@ -283,7 +282,7 @@ async def _filled(watch: Watch, prepared: _Prepared) -> WarmingRunner:
         looks = warm_proxy.AdminLooks(proxy, prepared.facts, asked.leave, behind)
         runner = WarmingRunner(
             job,
-            BlockRound.of(prepared.calls, prepared.facts.chain),
+            block_calls.with_sources(prepared.calls, prepared.facts.chain),
             proxy.post,
             pace=Pace(asked.rate),
             guard=QuotaGuard(looks.spare) if prepared.facts.told else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -14,10 +14,10 @@ from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.chains import chain_tables
 from rpcaccel.cli import admin_client
 from rpcaccel.config.model import NetworkSettings
-from rpcaccel.warming import block_calls, quota_guard, reach
+from rpcaccel.warming import block_calls, warming_limits
 from rpcaccel.warming.block_calls import BlockCall
-from rpcaccel.warming.call_verdict import judge
-from rpcaccel.warming.quota_guard import QuotaPart, Spare
+from rpcaccel.warming.runner import judge
+from rpcaccel.warming.warming_limits import Spare
 
 MAIN = "main"
 """The name of the network on / where nobody tells its real one."""
@@ -106,18 +106,18 @@ class WarmedProxy:
         if head is None:
             raise admin_client.RemoteError(f"{self._pool.target.shown} does not tell the newest block: {why}")
         final = await self._final(facts, head)
-        doubt = reach.in_doubt(facts.hidden_lag, facts.block_time)
+        doubt = warming_limits.blocks_in_doubt(facts.hidden_lag, facts.block_time)
         return min(final, head - doubt) if any(call.may_be_empty for call in calls) else final
 
     async def _final(self, facts: ProxyFacts, head: int) -> int:
         if facts.told:
-            return await reach.newest_kept(lambda block: self._is_final(facts.network, block), head)
+            return await warming_limits.newest_kept(lambda block: self._is_final(facts.network, block), head)
         chain = chain_tables.load(facts.chain)
         if chain.finality == "instant":
             return head
         block = (await self._result("eth_getBlockByNumber", '["finalized",false]'))[0]
         number = _number(block.get("number")) if isinstance(block, dict) else None
-        doubted = head - reach.in_doubt(facts.hidden_lag, facts.block_time)
+        doubted = head - warming_limits.blocks_in_doubt(facts.hidden_lag, facts.block_time)
         return min(head - chain.finality_depth if number is None else number, doubted)
 
     async def _is_final(self, network: str, block: int) -> bool:
@@ -146,7 +146,7 @@ class WarmedProxy:
         asked = [node for node in mine if node["state"] not in _PUT_ASIDE]
         if not any(node["eligible"] for node in asked):
             return Spare(0, IDLE)
-        return quota_guard.spare((part for node in asked for part in _parts(node, facts.heavy)), leave)
+        return warming_limits.spare(asked, facts.heavy, leave)
 
     async def unwritten(self) -> int:
         """The answers that found no room in the queues of the tiers behind the memory since the proxy's start. Raises
@@ -196,18 +196,6 @@ class AdminLooks:
         if before is not None and unwritten > before:  # a restarted proxy begins at 0
             self._behind(unwritten - before)
         return found
-
-
-def _parts(node: dict[str, Any], heavy: dict[str, float]) -> Iterator[QuotaPart]:
-    for use in node["quota"]:
-        yield QuotaPart(
-            node=node["id"],
-            window=use["window"],
-            used=use["used"],
-            limit=use["limit"],
-            renews=use["renews"],
-            heavy=heavy.get(node["id"], 1.0),
-        )
 
 
 def _number(value: Any) -> int | None:

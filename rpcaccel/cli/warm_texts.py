@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rpcaccel.core.wire.printable import printable
+from rpcaccel.warming.job import number_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,21 +34,20 @@ def warnings(facts: ProxyFacts, job: WarmingJob, not_kept: dict[str, str]) -> It
 
 def progress(runner: WarmingRunner) -> str:
     """One line about the progress."""
-    job, tally, rates = runner.job, runner.tally, runner.rates
+    job, tally, (calls, blocks) = runner.job, runner.tally, runner.rates
     handled = job.done + job.given_up
     parts = [f"{handled:,} of {job.blocks:,} blocks"]
     if tally.calls:
-        parts.append(f"{rates.calls:,.0f} calls/s")
+        parts.append(f"{calls:,.0f} calls/s")
         if not tally.sources.keys() <= {""}:
             parts.append(f"{tally.there / tally.calls:.0%} hits")
         parts.append(size(tally.bytes))
     if tally.failed_calls:
         parts.append(f"{tally.failed_calls:,} failed")
-    left = rates.left(job.blocks - handled)
     if runner.paused:
         parts.append(f"waits: {runner.paused}")
-    elif left is not None:
-        parts.append(f"{duration(left)} left")
+    elif blocks > 0:
+        parts.append(f"{duration((job.blocks - handled) / blocks)} left")
     return printable(", ".join(parts))
 
 
@@ -59,7 +59,7 @@ def document(runner: WarmingRunner, facts: ProxyFacts, seconds: float) -> dict[s
         "first": job.order.first,
         "last": job.end,
         "blocks": job.done,
-        "left": len(job.left),
+        "left": number_of(job.left),
         "calls": tally.calls,
         "there": tally.there,
         "fetched": tally.calls - tally.there,
@@ -100,8 +100,8 @@ def complaints(runner: WarmingRunner, file: Path) -> Iterator[str]:
         )
     if runner.broken:
         yield printable(f"given up: {runner.broken}")
-    if len(runner.job.left):
-        yield f"{len(runner.job.left):,} blocks are left; the same command goes on with them ({file})"
+    if left := number_of(runner.job.left):
+        yield f"{left:,} blocks are left; the same command goes on with them ({file})"
 
 
 def size(count: int) -> str:

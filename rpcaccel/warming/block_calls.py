@@ -185,30 +185,13 @@ def written(text: str) -> BlockCall:
     return call
 
 
-def source(call: BlockCall, chain: str) -> BlockCall:
-    """The call that fetches the block out of which the params of `call` take hashes.
+def with_sources(calls: Sequence[BlockCall], chain: str) -> dict[BlockCall, BlockCall | None]:
+    """Each call with the one that fetches the block out of which it takes hashes; None where it takes none."""
+    return {call: _source(call, chain) if call.needs_block else None for call in calls}
 
-    Harmony's nodes name one transaction by different hashes in the eth namespace and in their own.
-    """
+
+def _source(call: BlockCall, chain: str) -> BlockCall:
+    """Harmony's nodes name one transaction by different hashes in the eth namespace and in their own."""
     if chain == HARMONY and call.method.startswith(("hmy_", "hmyv2_")):
         return BlockCall("hmyv2_getBlockByNumber", _V2_BLOCK[1])
     return BlockCall("eth_getBlockByNumber", _WITH_TX[0])
-
-
-class BlockRound(Struct, frozen=True):
-    """The calls about one block in the order in which they are made."""
-
-    plain: tuple[BlockCall, ...]
-    """Calls that need the block's number alone."""
-    inner: tuple[tuple[BlockCall, tuple[BlockCall, ...]], ...]
-    """Calls that fetch the block, each with the calls that take hashes out of that answer."""
-
-    @classmethod
-    def of(cls, calls: Sequence[BlockCall], chain: str) -> BlockRound:
-        """The round that makes these calls, none of them twice."""
-        inner: dict[BlockCall, list[BlockCall]] = {}
-        for call in calls:
-            if call.needs_block:
-                inner.setdefault(source(call, chain), []).append(call)
-        plain = tuple(call for call in calls if not call.needs_block and call not in inner)
-        return cls(plain, tuple((fetched, tuple(after)) for fetched, after in inner.items()))

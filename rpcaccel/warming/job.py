@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -10,14 +11,42 @@ from msgspec import Struct
 
 from rpcaccel.core.stats.counters import HITS
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.warming.block_set import BlockSet
 
 VERSION = 1
 FINAL: Literal["final"] = "final"
 """In place of the last block: the newest block that is final when the job runs."""
 SHOWN = 5
 """Kinds of failures that are told apart; the others are counted."""
+MAX_RANGES = 1000
+"""Ranges of blocks that a job remembers at the most."""
 _HITS = frozenset(source.label for source in HITS)
+
+BlockRange = tuple[int, int]
+"""The first and the last block."""
+
+
+def merged(ranges: Iterable[BlockRange]) -> list[BlockRange]:
+    """The blocks of some ranges as at most MAX_RANGES ranges, lowest first and apart.
+
+    When there would be more, those with the smallest gaps between them become one: some blocks that were in none are
+    then among them, too.
+    """
+    found: list[BlockRange] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    if (over := len(found) - MAX_RANGES) > 0:
+        gaps = sorted(range(1, len(found)), key=lambda place: found[place][0] - found[place - 1][1])
+        for place in sorted(gaps[:over], reverse=True):
+            found[place - 1 : place + 1] = [(found[place - 1][0], found[place][1])]
+    return found
+
+
+def number_of(ranges: Sequence[BlockRange]) -> int:
+    """The number of blocks in ranges that are apart."""
+    return sum(last - first + 1 for first, last in ranges)
 
 
 class JobError(ValueError):
@@ -43,7 +72,7 @@ class SavedJob(Struct, frozen=True):
     order: WarmingOrder
     reached: int
     """The last block that was to be done; -1 before there was any."""
-    left: tuple[tuple[int, int], ...]
+    left: tuple[BlockRange, ...]
     """The blocks up to `reached` that are not done, as ranges."""
 
 
@@ -51,9 +80,10 @@ def read(text: bytes) -> SavedJob:
     """The job in a file. Raises JobError."""
     try:
         saved = msgspec.json.decode(text, type=SavedJob)
-        BlockSet(saved.left)
-    except (*UNREADABLE, ValueError):
-        raise JobError("is no file of a job of `rpcaccel warm`") from None
+    except UNREADABLE:
+        saved = None
+    if saved is None or [*saved.left] != merged(saved.left) or any(not 0 <= one <= two for one, two in saved.left):
+        raise JobError("is no file of a job of `rpcaccel warm`")
     if saved.version != VERSION:
         raise JobError(f"has version {saved.version}, which this rpcaccel does not read")
     return saved
@@ -136,14 +166,13 @@ class WarmingJob:
         self.end = newest if order.last == FINAL else min(order.last, newest)
         if order.first > self.end:
             raise JobError(f"block {order.first} is above {newest}, the newest block that the proxy keeps for good")
-        self._ahead = BlockSet(saved.left if saved else ())
-        self._under_way: set[int] = set()
-        self._failed = BlockSet()
         reached = saved.reached if saved else -1
-        if self.end > reached:
-            self._ahead.append(max(order.first, reached + 1), self.end)
+        new = [(max(order.first, reached + 1), self.end)] if self.end > reached else []
+        self._ahead = deque(merged([*(saved.left if saved else ()), *new]))
+        self._under_way: set[int] = set()
+        self._failed: list[BlockRange] = []
         self.reached = max(reached, self.end)
-        self.blocks = len(self._ahead)
+        self.blocks = number_of(self._ahead)
         """The blocks that are to be done in this run."""
         self.done = 0
         self.given_up = 0
@@ -154,9 +183,12 @@ class WarmingJob:
 
     def take(self) -> int | None:
         """The block to be done next; None when each was taken."""
-        block = self._ahead.pop()
-        if block is not None:
-            self._under_way.add(block)
+        if not self._ahead:
+            return None
+        block, last = self._ahead.popleft()
+        if block < last:
+            self._ahead.appendleft((block + 1, last))
+        self._under_way.add(block)
         return block
 
     def finish(self, block: int, *, well: bool) -> None:
@@ -165,27 +197,24 @@ class WarmingJob:
         if well:
             self.done += 1
             self.failed_in_a_row = 0
-        else:
-            self._failed.add(block)
-            self.given_up += 1
-            self.failed_in_a_row += 1
+            return
+        self._failed.append((block, block))
+        if len(self._failed) > 2 * MAX_RANGES:
+            self._failed = merged(self._failed)
+        self.given_up += 1
+        self.failed_in_a_row += 1
 
     @property
-    def left(self) -> BlockSet:
+    def left(self) -> list[BlockRange]:
         """The blocks that a later run is to do: those that failed, are under way, or come next."""
-        found = BlockSet(self._failed.ranges)
-        for block in self._under_way:
-            found.add(block)
-        for first, last in self._ahead.ranges:  # all of them above
-            found.append(first, last)
-        return found
+        return merged([*self._failed, *((block, block) for block in self._under_way), *self._ahead])
 
     @property
     def complete(self) -> bool:
         """Will no later run of the order have anything to do?"""
-        return not len(self.left) and self.order.last == self.end
+        return not self.left and self.order.last == self.end
 
     def save(self) -> bytes:
         """The file from which a later run goes on."""
-        saved = SavedJob(VERSION, self.order, self.reached, tuple(self.left.ranges))
+        saved = SavedJob(VERSION, self.order, self.reached, tuple(self.left))
         return msgspec.json.format(msgspec.json.encode(saved), indent=1)

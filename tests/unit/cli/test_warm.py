@@ -15,10 +15,9 @@ from rpcaccel.cli.main import run
 from rpcaccel.cli.warm_proxy import IDLE, ProxyFacts
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.warming.block_calls import BlockRound
 from rpcaccel.warming.job import WarmingJob, WarmingOrder
-from rpcaccel.warming.quota_guard import QuotaGuard, Spare
 from rpcaccel.warming.runner import WarmingRunner
+from rpcaccel.warming.warming_limits import QuotaGuard, Spare
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import SampleView
 from tests.support.services import free_port
@@ -170,7 +169,7 @@ async def ran(job: WarmingJob, **more: Any) -> WarmingRunner:
     async def post(_body: bytes) -> str:
         return "connect"
 
-    return WarmingRunner(job, BlockRound((), ()), post, **more)
+    return WarmingRunner(job, {}, post, **more)
 
 
 def test_the_operator_is_warned_of_what_makes_the_job_useless() -> None:

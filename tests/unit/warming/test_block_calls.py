@@ -11,7 +11,7 @@ from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.warming import block_calls
-from rpcaccel.warming.block_calls import BlockCall, BlockParts, BlockRound, read_block, written
+from rpcaccel.warming.block_calls import BlockCall, BlockParts, read_block, written
 
 A, B, C = (f"0x{digit * 64}" for digit in "abc")
 PARTS = BlockParts(A, [B, C], [C])
@@ -107,18 +107,6 @@ def test_what_is_no_call_about_a_block_is_refused(text: str) -> None:
 def test_both_kinds_of_transactions_in_one_call_are_refused() -> None:
     with pytest.raises(ValueError, match="found both"):
         written('m ["{tx}","{staking}"]')
-
-
-def test_a_block_is_fetched_once_for_all_calls_that_take_hashes_out_of_it() -> None:
-    names = ["eth_getBlockByNumber", "eth_getTransactionReceipt", "eth_getTransactionByHash", "hmyv2_getBlockReceipts"]
-    calls = block_calls.of_methods(names, "harmony")
-    found = BlockRound.of(calls, "harmony")
-    assert [str(call) for call in found.plain] == ['eth_getBlockByNumber ["{hex}",true]']
-    (eth, of_eth), (own, of_own) = found.inner
-    assert str(eth) == 'eth_getBlockByNumber ["{hex}",false]'
-    assert [call.method for call in of_eth] == ["eth_getTransactionReceipt", "eth_getTransactionByHash"]
-    assert own.method == "hmyv2_getBlockByNumber"
-    assert [call.method for call in of_own] == ["hmyv2_getBlockReceipts"]
 
 
 def test_blocks_and_transactions_are_never_empty_while_lists_and_logs_may_be() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.bench.load.client import LoadReply, Outcome
-from rpcaccel.warming.call_verdict import judge
+from rpcaccel.warming.runner import judge
 
 
 def reply(body: str, status: int = 200, pause: str = "") -> LoadReply:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import pairwise
 
-from rpcaccel.warming.block_set import MOST
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from rpcaccel.warming.job import (
+    MAX_RANGES,
     SHOWN,
     FailedCalls,
     JobError,
@@ -14,6 +18,8 @@ from rpcaccel.warming.job import (
     WarmingOrder,
     WarmingTally,
     check_same,
+    merged,
+    number_of,
     read,
 )
 
@@ -68,13 +74,13 @@ def test_what_failed_is_not_tried_again_in_this_run_and_first_in_the_next() -> N
 
 
 def test_however_many_blocks_failed_the_next_run_leaves_none_that_it_did() -> None:
-    job = WarmingJob(order(last=9 * MOST), 10**6)
-    all_done(job, but=tuple(range(0, 9 * MOST, 3)))
-    assert len(job.left.ranges) == MOST
+    job = WarmingJob(order(last=9 * MAX_RANGES), 10**6)
+    all_done(job, but=tuple(range(0, 9 * MAX_RANGES, 3)))
+    assert len(job.left) == MAX_RANGES
     later = again(job, 10**6)
     taken = all_done(later)
-    assert set(range(3, 9 * MOST, 3)) <= set(taken)
-    assert (len(taken), later.complete) == (len(job.left), True)
+    assert set(range(3, 9 * MAX_RANGES, 3)) <= set(taken)
+    assert (len(taken), later.complete) == (number_of(job.left), True)
 
 
 def test_failures_in_a_row_are_counted_until_a_block_is_done() -> None:
@@ -165,3 +171,21 @@ def test_failures_are_counted_by_kind_and_only_some_kinds_are_told_apart() -> No
         tally.failed(number + 1, "m", "0")
     assert (tally.failed_calls, len(tally.failures)) == (2 * SHOWN + 6, SHOWN)
     assert tally.failures["m", "0"] == FailedCalls("m", "0", 0, SHOWN + 4)
+
+
+@given(st.lists(st.integers(0, 60)))
+def test_blocks_are_held_as_ranges_that_are_apart(blocks: list[int]) -> None:
+    ranges = merged((block, block) for block in blocks)
+    assert [block for first, last in ranges for block in range(first, last + 1)] == sorted(set(blocks))
+    assert all(last + 1 < first for (_, last), (first, _) in pairwise(ranges))
+    assert number_of(ranges) == len(set(blocks))
+    assert merged(ranges) == ranges
+
+
+def test_ranges_stay_few_and_lose_no_block_however_many_holes_there_are() -> None:
+    added = [*range(0, 3 * MAX_RANGES, 3), *range(10 * MAX_RANGES, 20 * MAX_RANGES, 10)]
+    ranges = merged((block, block) for block in added)
+    held = {block for first, last in ranges for block in range(first, last + 1)}
+    assert len(ranges) == MAX_RANGES
+    assert set(added) <= held
+    assert len(held) == len(added) + (MAX_RANGES - 1) * 2 + 9  # the narrow holes went, and one of the wide ones

@@ -14,11 +14,10 @@ import pytest
 from rpcaccel.bench.load.client import LoadReply, Outcome
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.warming import block_calls
-from rpcaccel.warming.block_calls import BlockCall, BlockRound
-from rpcaccel.warming.job import FailedCalls, WarmingJob, WarmingOrder, read
-from rpcaccel.warming.pace import Pace
-from rpcaccel.warming.quota_guard import QuotaGuard, Spare
-from rpcaccel.warming.runner import GIVE_UP, PATIENCE, SAVE, TRIES, Rates, WarmingRunner
+from rpcaccel.warming.block_calls import BlockCall
+from rpcaccel.warming.job import FailedCalls, WarmingJob, WarmingOrder, number_of, read
+from rpcaccel.warming.runner import GIVE_UP, MAX_WAIT_SECONDS, SAVE_SECONDS, TRIES, WarmingRunner
+from rpcaccel.warming.warming_limits import Pace, QuotaGuard, Spare
 from tests.support.instant_time import instantly
 
 SIMPLE = (BlockCall("block", "[{block}]"),)
@@ -66,7 +65,7 @@ def job(last: int = 5, first: int = 1) -> WarmingJob:
 def runner(
     made: WarmingJob, endpoint: Endpoint, calls: tuple[BlockCall, ...] = SIMPLE, **more: object
 ) -> WarmingRunner:
-    return WarmingRunner(made, BlockRound.of(calls, "ethereum"), endpoint.post, **more)  # type: ignore[arg-type]
+    return WarmingRunner(made, block_calls.with_sources(calls, "ethereum"), endpoint.post, **more)  # type: ignore[arg-type]
 
 
 @instantly
@@ -118,7 +117,7 @@ async def test_a_call_that_fails_is_repeated_a_few_times_and_then_left_out() -> 
     run = runner(made, endpoint)
     await run.run(2)
     assert Counter(endpoint.blocks) == {1: 1, 2: 1, 3: TRIES, 4: 1, 5: 1}
-    assert (made.done, made.given_up, made.left.ranges) == (4, 1, [(3, 3)])
+    assert (made.done, made.given_up, made.left) == (4, 1, [(3, 3)])
     assert list(run.tally.failures.values()) == [FailedCalls("block", "-32000 no", 3)]
 
 
@@ -162,7 +161,7 @@ async def test_without_a_word_how_long_the_pauses_grow() -> None:
 async def test_a_call_that_is_always_too_much_is_left_out_in_the_end() -> None:
     endpoint, made = Endpoint(lambda _method, _params: reply(error(-32005), 429)), job(1)
     await runner(made, endpoint).run(1)
-    assert PATIENCE <= endpoint.times[-1] - endpoint.times[0] <= PATIENCE + 60
+    assert MAX_WAIT_SECONDS <= endpoint.times[-1] - endpoint.times[0] <= MAX_WAIT_SECONDS + 60
     assert (made.given_up, made.complete) == (1, False)
 
 
@@ -177,7 +176,7 @@ async def test_a_proxy_that_is_gone_is_waited_for_and_ends_the_job_when_it_stays
     run = runner(other, gone)
     await run.run(4)
     assert run.broken == "nobody answers: connect"
-    assert (other.done, other.given_up, len(other.left)) == (0, 0, 100)
+    assert (other.done, other.given_up, number_of(other.left)) == (0, 0, 100)
 
 
 @instantly
@@ -187,7 +186,7 @@ async def test_when_every_block_fails_the_job_is_given_up() -> None:
     await run.run(1)
     assert run.broken == f"{GIVE_UP} blocks in a row failed"
     assert len(endpoint.asked) == GIVE_UP
-    assert len(made.left) == 10**6
+    assert number_of(made.left) == 10**6
 
 
 @instantly
@@ -210,7 +209,7 @@ async def test_it_stops_between_two_calls_and_the_next_run_does_the_rest() -> No
     calls = (*SIMPLE, BlockCall("more", "[{block}]"))
     await runner(made, endpoint, calls, watch=watch).run(4)
     assert 0 < made.done < 20
-    left = [block for first, last in made.left.ranges for block in range(first, last + 1)]
+    left = [block for first, last in made.left for block in range(first, last + 1)]
     assert len(left) == 20 - made.done
     later = WarmingJob(made.order, 10**9, read(made.save()))
     rest = Endpoint()
@@ -281,7 +280,7 @@ class NoTimes(list[float]):
 @instantly
 async def test_the_file_is_written_while_the_job_runs() -> None:
     saved: list[bytes] = []
-    await runner(job(), Endpoint(takes=SAVE * 0.7), save=saved.append).run(1)
+    await runner(job(), Endpoint(takes=SAVE_SECONDS * 0.7), save=saved.append).run(1)
     assert [read(one).left for one in saved[:2]] == [((2, 5),), ((3, 5),)]
 
 
@@ -296,16 +295,25 @@ async def test_a_file_that_cannot_be_written_ends_the_job() -> None:
 
 
 @instantly
-async def test_progress_tells_rates_and_the_time_left() -> None:
-    seen: list[Rates] = []
+async def test_progress_tells_calls_and_blocks_a_second() -> None:
+    seen: list[tuple[float, float]] = []
     made = job(100)
-    await runner(made, Endpoint(takes=1.0), show=lambda run: seen.append(run.rates)).run(2)
-    assert seen[0] == Rates()
-    assert seen[0].left(50) is None
-    assert abs(seen[-1].blocks - 2) < 0.2
-    left = seen[-1].left(50)
-    assert left is not None
-    assert abs(left - 25) < 3
+    calls = (*SIMPLE, BlockCall("more", "[{block}]"))
+    await runner(made, Endpoint(takes=1.0), calls, show=lambda run: seen.append(run.rates)).run(2)
+    assert seen[0] == (0.0, 0.0)
+    assert seen[-1] == pytest.approx((2, 1), rel=0.1)
+
+
+@instantly
+async def test_a_block_is_fetched_once_for_all_calls_that_take_hashes_out_of_it() -> None:
+    block = {"hash": "0x" + "c" * 64, "transactions": ["0x" + "a" * 64]}
+    endpoint = Endpoint(lambda _method, _params: reply(json.dumps({"id": 1, "result": block})))
+    names = ["eth_getBlockByNumber", "eth_getTransactionReceipt", "eth_getTransactionByHash"]
+    await runner(job(1), endpoint, block_calls.of_methods(names, "ethereum")).run(1)
+    assert [method for method, _ in endpoint.asked] == [
+        "eth_getBlockByNumber", "eth_getBlockByNumber", "eth_getTransactionReceipt", "eth_getTransactionByHash",
+    ]  # fmt: skip
+    assert [params[1] for method, params in endpoint.asked if method == "eth_getBlockByNumber"] == [False, True]
 
 
 @instantly
