@@ -17,10 +17,9 @@ import uvloop
 
 from benchmarks.peers import TESTED, Bench, as_generator, bench, get, post
 from benchmarks.rounds import BATCH, BODIES, Rounds, Side, programs
-from rpcaccel.bench.load.client import ConnectionPool, parse
+from rpcaccel.bench.load.client import ConnectionPool, parse, verdict
 from rpcaccel.bench.load.generator import LoadGenerator, constant
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.verdict import verdict
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Report, Table, count, machine, remarks
 from rpcaccel.bench.report.statistics import Summary, percentile, ratio

@@ -38,8 +38,7 @@ import gates
 import hits
 import proxy_side
 import workers
-from rpcaccel.bench.load.client import LoadReply
-from rpcaccel.bench.load.verdict import batch_verdict, result_of, verdict
+from rpcaccel.bench.load.client import LoadReply, batch_verdict, result_of, verdict
 from rpcaccel.bench.load.workload import LoadCall, NoEndpointError, World, learn
 from rpcaccel.config.secrets import shown_url
 

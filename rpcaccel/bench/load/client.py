@@ -1,4 +1,5 @@
-"""The load generator's HTTP client: connections to one target, each with one request at a time.
+"""The load generator's HTTP client: connections to one target, each with one request at a time; and whether a reply is
+a good answer, for which HTTP 200 is not enough (JSON-RPC 2.0, section 5).
 
 The client speaks HTTP/1.1 over asyncio's bare protocols, which takes about 15 µs a call; aiohttp's client takes about
 100, which would be measured along. Secrets of a target's URL are sent and never shown.
@@ -15,10 +16,12 @@ from contextlib import suppress
 from typing import Self, cast
 from urllib.parse import unquote, urlsplit
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
 from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
+from rpcaccel.core.wire.json_text import UNREADABLE
 
 
 class LoadTarget(Struct, frozen=True):
@@ -274,3 +277,77 @@ class ConnectionPool:
         while self._waiting and self._waiting[0].deadline <= now:
             self._waiting.popleft().done("timeout")
         self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
+
+
+# -- judging ----------------------------------------------------------------------------------------------------------
+
+GOOD = ""
+
+
+class _Error(Struct):
+    code: int = 0
+
+
+class _Envelope(Struct, gc=False):
+    id: Raw | msgspec.UnsetType = msgspec.UNSET
+    result: Raw | msgspec.UnsetType = msgspec.UNSET
+    error: Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode = msgspec.json.Decoder(_Envelope).decode
+_decode_error = msgspec.json.Decoder(_Error).decode
+_decode_batch = msgspec.json.Decoder(list[Raw]).decode
+
+
+def verdict(outcome: Outcome, call_id: bytes) -> str:
+    """GOOD, or the kind of failure in a word or two: timeout, closed, http 502, rpc -32000, wrong id, no json …"""
+    if isinstance(outcome, str):
+        return outcome
+    try:
+        envelope = _decode(outcome.body)
+    except UNREADABLE:
+        return "no json" if outcome.status == 200 else f"http {outcome.status}"
+    return _judge(envelope, call_id, outcome.status)
+
+
+def batch_verdict(outcome: Outcome, ids: list[bytes]) -> str:
+    """The verdict on a batch, in which every call must have its answer."""
+    if isinstance(outcome, str):
+        return outcome
+    try:
+        members = [_decode(member) for member in _decode_batch(outcome.body)]
+    except UNREADABLE:
+        return "no json" if outcome.status == 200 else f"http {outcome.status}"
+    by_id = {bytes(member.id): member for member in members if not isinstance(member.id, msgspec.UnsetType)}
+    for call_id in ids:
+        member = by_id.get(call_id)
+        found = "wrong id" if member is None else _judge(member, call_id, outcome.status)
+        if found:
+            return found
+    return GOOD if len(members) == len(ids) else "wrong count"
+
+
+def result_of(outcome: Outcome) -> bytes | None:
+    """The raw text of the result; None where there is none."""
+    if isinstance(outcome, str):
+        return None
+    try:
+        result = _decode(outcome.body).result
+    except UNREADABLE:
+        return None
+    return None if isinstance(result, msgspec.UnsetType) else bytes(result)
+
+
+def _judge(envelope: _Envelope, call_id: bytes, status: int) -> str:
+    if not isinstance(envelope.error, msgspec.UnsetType):
+        try:
+            return f"rpc {_decode_error(envelope.error).code}"
+        except UNREADABLE:
+            return "rpc"
+    if status != 200:
+        return f"http {status}"
+    if isinstance(envelope.result, msgspec.UnsetType):
+        return "neither result nor error"
+    if isinstance(envelope.id, msgspec.UnsetType) or bytes(envelope.id) != call_id:
+        return "wrong id"
+    return GOOD

@@ -19,28 +19,27 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from rpcaccel.bench.load.client import ConnectionPool, LoadReply, Outcome
+from rpcaccel.bench.load.client import ConnectionPool, LoadReply, Outcome, verdict
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.verdict import verdict
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.statistics import Series, Summary, percentile, together
 
-LATE = 0.01
+MAX_LATE_SECONDS = 0.01
 """Seconds after its time that a call may leave, at the 99th percentile, and the pace still counts as held, unless
 a run has a limit of its own."""
-SHORT = 0.99
+MIN_SENT_SHARE = 0.99
 """Share of the calls due that must have been sent."""
-BEHIND = 1.0
+GIVE_UP_SECONDS = 1.0
 """Seconds behind its time at which a run that does not hold its rate is given up."""
-TURN = 0.005
+MAX_TURN_SECONDS = 0.005
 """Seconds that sending what is overdue may keep the loop from anything else."""
-_NEAR = 0.002
+_SPIN_SECONDS = 0.002
 """Seconds before a call is due from which the loop spins: its timers are no finer than a millisecond."""
-_LOOK = 0.2
+_STOP_LOOK_SECONDS = 0.2
 """Seconds between looks at whether the run is to be stopped."""
-_WARM = 0.1
+_WARM_SECONDS = 0.1
 """Seconds that a call is expected to take, by which connections are opened beforehand; more are opened when needed."""
-_ANY = 1 << 62
+_NO_LIMIT = 1 << 62
 
 
 class Due(NamedTuple):
@@ -66,7 +65,7 @@ class Schedule(Struct, frozen=True):
 
 def closed(calls: Iterator[LoadCall], *, at_once: int, total: int = 0, seconds: float = 0.0) -> Schedule:
     """`at_once` calls under way: `total` of them, or as many as there is time for in `seconds`."""
-    return Schedule((Due(0.0, call) for call in calls), total or _ANY, seconds or inf, at_once=at_once)
+    return Schedule((Due(0.0, call) for call in calls), total or _NO_LIMIT, seconds or inf, at_once=at_once)
 
 
 def constant(calls: Iterator[LoadCall], *, rate: float, seconds: float) -> Schedule:
@@ -95,13 +94,13 @@ class RateHeld(Struct, frozen=True):
     """The number of calls that had to wait for a free connection."""
     busy: float
     """Share of one core that the generator used."""
-    late_most: float = LATE
+    late_most: float = MAX_LATE_SECONDS
     """Seconds that `late` may be."""
 
     @property
     def yes(self) -> bool:
         """Whether the pace was kept."""
-        enough = self.sent >= SHORT * self.wanted and self.waited <= (1 - SHORT) * self.calls
+        enough = self.sent >= MIN_SENT_SHARE * self.wanted and self.waited <= (1 - MIN_SENT_SHARE) * self.calls
         return enough and self.late <= self.late_most
 
     @property
@@ -112,7 +111,7 @@ class RateHeld(Struct, frozen=True):
     def reason(self, connections: int) -> str:
         """The reason why the pace was not kept, and a remedy, in words."""
         said = f"{self.sent:.0f} of {self.wanted:.0f} calls/s left, the 99th percentile {self.late * 1000:.1f} ms late"
-        if self.waited > (1 - SHORT) * self.calls:
+        if self.waited > (1 - MIN_SENT_SHARE) * self.calls:
             return (
                 f"{said}: all {connections} connections were busy when {self.waited} of {self.calls} calls were due. "
                 "The target is too slow for that rate, or needs more connections (--connections)"
@@ -120,10 +119,8 @@ class RateHeld(Struct, frozen=True):
         return f"{said}: this machine is too busy to generate that load; run the generator elsewhere, or ask for less"
 
 
-Told = Callable[[LoadCall, Sequence[Outcome]], None]
+OnOutcomes = Callable[[LoadCall, Sequence[Outcome]], None]
 """Called once for each call, with its outcome at each target."""
-Judge = Callable[[Outcome, int], str]
-"""The failure of an outcome, by the number of its call; empty: it is a good answer."""
 
 
 class LoadGenerator:
@@ -134,9 +131,8 @@ class LoadGenerator:
         *pools: ConnectionPool,
         timeout: float,
         spin: bool = True,
-        late_most: float = LATE,
-        told: Told = lambda _call, _outcomes: None,
-        judge: Judge = lambda outcome, number: verdict(outcome, b"%d" % number),
+        late_most: float = MAX_LATE_SECONDS,
+        on_outcomes: OnOutcomes = lambda _call, _outcomes: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`spin` keeps a core busy for exact times; without it calls leave up to 1 ms late. `late_most`: seconds that
@@ -149,8 +145,7 @@ class LoadGenerator:
         self._timeout = timeout
         self._spin = spin
         self._late_most = late_most
-        self._told = told
-        self._judge = judge
+        self._on_outcomes = on_outcomes
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._watch = Watch()
@@ -165,7 +160,7 @@ class LoadGenerator:
     async def run(self, plan: Schedule, watch: Watch) -> Series:
         """Send what is due, then wait for the last answers; the calls to the first target."""
         self._watch, self._plan = watch, plan
-        expected = plan.at_once or int(_WARM * plan.number / plan.seconds if plan.seconds else 0)
+        expected = plan.at_once or int(_WARM_SECONDS * plan.number / plan.seconds if plan.seconds else 0)
         for pool in self._pools:
             await pool.warm(max(1, min(pool.limit, expected)))
         self._advance()
@@ -173,7 +168,7 @@ class LoadGenerator:
         self._loop.call_soon(self._tick)
         while not (self._finished.is_set() or watch.stopped):
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
+                async with asyncio.timeout(_STOP_LOOK_SECONDS):
                     await self._finished.wait()
             past = (self._clock() - self._began) / plan.seconds if plan.seconds else 1.0
             watch.at(max(past, (self._sent - self._under_way) / max(1, plan.number)))
@@ -224,7 +219,7 @@ class LoadGenerator:
                 if due > now:
                     self._come_back(due - now)
                     return
-                if now - began > TURN:
+                if now - began > MAX_TURN_SECONDS:
                     self._loop.call_soon(self._tick)  # answers are read in between
                     return
             self._send(due, self._next.call)
@@ -243,13 +238,13 @@ class LoadGenerator:
         Sending the calls that are left would only fill the memory with calls that wait.
         """
         behind = self._lateness[-1] if self._plan.rate and self._lateness else 0.0
-        return behind > BEHIND and self._too_late > (1 - SHORT) * self._plan.number
+        return behind > GIVE_UP_SECONDS and self._too_late > (1 - MIN_SENT_SHARE) * self._plan.number
 
     def _come_back(self, wait: float) -> None:
-        if self._spin and wait < _NEAR:
+        if self._spin and wait < _SPIN_SECONDS:
             self._loop.call_soon(self._tick)
         else:  # a longer wait is cut, so that a run that is stopped ends soon
-            self._loop.call_later(min(_LOOK, wait - _NEAR / 2 if self._spin else wait), self._tick)
+            self._loop.call_later(min(_STOP_LOOK_SECONDS, wait - _SPIN_SECONDS / 2 if self._spin else wait), self._tick)
 
     def _send(self, due: float, call: LoadCall) -> None:
         self._sent += 1
@@ -264,12 +259,12 @@ class LoadGenerator:
                 return
             source = outcome.cache if isinstance(outcome, LoadReply) else ""
             series = self.series[target].get(call.method) or self.series[target].setdefault(call.method, Series())
-            series.add(self._clock() - due, self._judge(outcome, number), source)
+            series.add(self._clock() - due, verdict(outcome, b"%d" % number), source)
             outcomes[target] = outcome
             left -= 1
             if not left:
                 self._under_way -= 1
-                self._told(call, outcomes)
+                self._on_outcomes(call, outcomes)
                 if self._plan.at_once or self._next is None:
                     self._tick()
 

@@ -17,8 +17,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from rpcaccel.bench.load.client import ConnectionPool
-from rpcaccel.bench.load.verdict import result_of
+from rpcaccel.bench.load.client import ConnectionPool, result_of
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 HARMONY = (

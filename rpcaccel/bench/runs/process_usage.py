@@ -34,8 +34,8 @@ class Use(Struct, frozen=True):
 
 def listeners(port: int) -> list[int]:
     """The ids of this machine's processes that listen on a TCP port, as far as they may be seen."""
-    wanted = sockets(port, _LISTENING)
-    return sorted(pid for pid in _pids() if wanted & held(pid)) if wanted else []
+    wanted = _sockets(port, _LISTENING)
+    return sorted(pid for pid in _pids() if wanted & _open_files(pid)) if wanted else []
 
 
 def with_children(pids: Iterable[int]) -> list[int]:
@@ -79,7 +79,7 @@ def _stat(pid: int) -> list[str] | None:
         return None
 
 
-def sockets(port: int, state: str) -> set[str]:
+def _sockets(port: int, state: str) -> set[str]:
     """The TCP sockets of this port in a state of proc(5)'s net/tcp, as links of open files name them."""
     found: set[str] = set()
     for name in ("tcp", "tcp6"):
@@ -89,7 +89,7 @@ def sockets(port: int, state: str) -> set[str]:
     return found
 
 
-def held(pid: int) -> set[str]:
+def _open_files(pid: int) -> set[str]:
     """The targets of a process's open files; none where the process may not be looked into. A file may close
     meanwhile."""
     found: set[str] = set()

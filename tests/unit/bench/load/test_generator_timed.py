@@ -26,7 +26,7 @@ async def test_every_target_gets_every_call_and_both_outcomes_are_told_together(
 
     async with responding(one) as first, responding(other) as second:
         pools = [ConnectionPool(parse(url), 8) for url in (first, second)]
-        run = LoadGenerator(*pools, timeout=10.0, told=tell, spin=False)
+        run = LoadGenerator(*pools, timeout=10.0, on_outcomes=tell, spin=False)
         await run.run(timed([*every(0.001, 5), Due(0.005, LoadCall("eth_chainId"))]), Watch())
         for pool in pools:
             await pool.close()

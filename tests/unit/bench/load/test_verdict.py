@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.bench.load.client import LoadReply
-from rpcaccel.bench.load.verdict import GOOD, batch_verdict, result_of, verdict
+from rpcaccel.bench.load.client import GOOD, LoadReply, batch_verdict, result_of, verdict
 
 
 @pytest.mark.parametrize(

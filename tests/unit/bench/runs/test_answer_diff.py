@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.bench.load.client import LoadReply
-from rpcaccel.bench.runs.answer_diff import EXAMPLES, AnswerDiffs, difference
+from rpcaccel.bench.runs.replaying import EXAMPLES, AnswerDiffs, difference
 
 
 @pytest.mark.parametrize(
