@@ -49,7 +49,7 @@ OWN = {"X-Rpcaccel-Request": "attack"}
 OVERTIME_SECONDS = 120.0
 """Seconds that an attack may go on after the ordinary reads have ended."""
 
-SHOWN = 5
+MAX_FAULTS_SHOWN = 5
 """Faults of an attack that are printed."""
 
 # ---- clients --------------------------------------------------------------------------------------------------------
@@ -410,7 +410,7 @@ async def measure(name: str, weather: Weather) -> Row:
                 await attacking
         peak = field.memory("VmHWM")
         await asyncio.sleep(2.0)  # memory is told 2 s after the attackers left
-        for fault in sorted({*field.wrong, *healthy.faults, *during.faults})[:SHOWN]:
+        for fault in sorted({*field.wrong, *healthy.faults, *during.faults})[:MAX_FAULTS_SHOWN]:
             print(f"  {name}: {fault}", file=sys.stderr)
         failed = healthy.failed + during.failed + len(field.wrong)
         after = field.memory("VmRSS")

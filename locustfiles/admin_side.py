@@ -14,9 +14,9 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Requ
 from locust.env import Environment
 
 USUAL = "127.0.0.1:8889"
-READING = 30.0
+READ_SECONDS = 30.0
 """Seconds."""
-MOST = 64_000_000
+MAX_ANSWER_BYTES = 64_000_000
 """Bytes of an answer that are read."""
 
 
@@ -44,8 +44,8 @@ def ask(
     request = Request(base + path, body, sent, method=method)
     trusted = ssl.create_default_context(cafile=os.environ.get("RPCACCEL_CACERT") or None)
     opener = build_opener(ProxyHandler({}), HTTPSHandler(context=trusted), _StayingHere())
-    with opener.open(request, timeout=READING) as reply:
-        found: bytes = reply.read(MOST)
+    with opener.open(request, timeout=READ_SECONDS) as reply:
+        found: bytes = reply.read(MAX_ANSWER_BYTES)
         return found
 
 

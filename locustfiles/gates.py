@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 from rpcaccel.config.value_types import parse_duration
 
-SHORTEST, LONGEST = 1.0, 600_000.0
+MIN_MILLISECONDS, MAX_MILLISECONDS = 1.0, 600_000.0
 """Milliseconds."""
 TIME = "a time from 1ms to 10m such as 250ms or 1.5s (a number alone: milliseconds)"
 SHARE = "a share from 0% to 100% such as 1.5% (a number alone: 0 to 1)"
@@ -18,7 +18,7 @@ def milliseconds(text: str) -> float:
         found = float(text) if _is_number(text) else parse_duration(text) * 1000
     except ValueError:
         found = -1.0
-    if not SHORTEST <= found <= LONGEST:
+    if not MIN_MILLISECONDS <= found <= MAX_MILLISECONDS:
         raise ArgumentTypeError(f"found {text!r}, expected {TIME}")
     return found
 

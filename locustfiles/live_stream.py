@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-MOST = 20_000
+MAX_REMEMBERED = 20_000
 """Blocks or logs that a stream remembers."""
 GAP, DOUBLE, DISORDER = "gap", "double", "out of order"
 
@@ -17,7 +17,7 @@ GAP, DOUBLE, DISORDER = "gap", "double", "out of order"
 class HeadSequence:
     """The notifications of one newHeads subscription, or of several of which each resumed where the last ended."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_REMEMBERED) -> None:
         self._most = most
         self._branch: dict[str, int] = {}
         self.heads = 0
@@ -70,7 +70,7 @@ class HeadSequence:
 class LogSequence:
     """The notifications of one subscription to logs, or of several of which each resumed where the last ended."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_REMEMBERED) -> None:
         self._most = most
         self._logs: dict[tuple[str, int], int] = {}
         self.taken = 0

@@ -33,9 +33,9 @@ from rpcaccel.bench.load.workload import LoadCall
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 WINDOW = float(os.environ.get("RPCACCEL_SHARES_WINDOW", "5"))
 OFF = float(os.environ.get("RPCACCEL_SHARES_OFF", "0.05"))
-FEWEST, PATIENCE = 50, 60.0
+MIN_CALLS, WAIT_SECONDS = 50, 60.0
 """Calls that shares are told of at the least, and the seconds for which they are waited for."""
-SETTLE = float(os.environ.get("RPCACCEL_SHARES_SETTLE", "2"))
+SETTLE_SECONDS = float(os.environ.get("RPCACCEL_SHARES_SETTLE", "2"))
 DEPTH = 16
 _CALLS = re.compile(rb"^rpcaccel_node_calls_total\{([^}]*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -132,16 +132,16 @@ def _look(environment: Environment, base: str, network: str, plan: dict[str, int
     environment.events.request.fire(
         request_type="PATCH", name="weights", response_time=took, response_length=0, exception=None, context={}
     )
-    gevent.sleep(SETTLE)
+    gevent.sleep(SETTLE_SECONDS)
     first = counts(base, network)
-    until = time.perf_counter() + PATIENCE
+    until = time.perf_counter() + WAIT_SECONDS
     total = 0.0
-    while total < FEWEST and time.perf_counter() < until:
+    while total < MIN_CALLS and time.perf_counter() < until:
         gevent.sleep(WINDOW)
         passed = {name: count - first.get(name, 0.0) for name, count in counts(base, network).items()}
         total = sum(passed.values())
     whole = sum(plan.values())
-    if set_to != plan or total < FEWEST:
+    if set_to != plan or total < MIN_CALLS:
         failed_checks.append(f"live weights: {plan} was set, {set_to} is in force, {total:g} calls came")
         return
     got = {name: passed.get(name, 0.0) / total for name in plan}

@@ -41,7 +41,7 @@ NODE = os.environ.get("RPCACCEL_LIVE_NODE", "")
 BACK = 8
 """Blocks below the newest one that a subscription which resumes is sent again, in which logs may still be on their way,
 and that a subscriber may be behind the chain."""
-MOST = 1000
+MAX_REMEMBERED = 1000
 """Blocks whose first notification is remembered."""
 OVER = frozenset({1000, 1001, 1012})
 """Close codes by which a WebSocket ends in order: its user comes back."""
@@ -65,7 +65,7 @@ def lateness(name: str) -> float:
 
 def _first(name: str, now: float) -> None:
     _told.setdefault(name, now)
-    if len(_told) > MOST:
+    if len(_told) > MAX_REMEMBERED:
         del _told[next(iter(_told))]
 
 

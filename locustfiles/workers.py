@@ -20,11 +20,11 @@ from locust.runners import STATE_MISSING, STATE_RUNNING, STATE_SPAWNING, LocalRu
 log = logging.getLogger("rpcaccel.load")
 STOP, ENDED = "rpcaccel_stop", "rpcaccel_ended"
 """Messages to a worker, and to the master."""
-LONGEST = 60.0
+LAST_FIGURES_SECONDS = 60.0
 """Seconds that the master waits for the last figures, beyond --stop-timeout."""
-CONNECTING = 60
+CONNECT_SECONDS = 60
 """Seconds in which the workers of --processes have to connect."""
-SHORTEST = 0.5
+MIN_RUN_SECONDS = 0.5
 """Seconds of a process from which its share of a core is told."""
 
 _part: set[str] = set()
@@ -58,7 +58,7 @@ def lost() -> list[str]:
 
 def busiest() -> float | None:
     """The share of a core (0..1) that the busiest process used in this run; None when the run was too short."""
-    return max((cpu / seconds for cpu, seconds in _used.values() if seconds >= SHORTEST), default=None)
+    return max((cpu / seconds for cpu, seconds in _used.values() if seconds >= MIN_RUN_SECONDS), default=None)
 
 
 def settle(environment: Environment) -> None:
@@ -67,7 +67,7 @@ def settle(environment: Environment) -> None:
     runner = environment.runner
     if isinstance(runner, LocalRunner) and runner.state in (STATE_SPAWNING, STATE_RUNNING):
         runner.stop()
-    _settled.wait(LONGEST)
+    _settled.wait(LAST_FIGURES_SECONDS)
 
 
 def warned(environment: Environment) -> bool:
@@ -94,7 +94,7 @@ def _listen(environment: Environment, **_: Any) -> None:
         runner.register_message(ENDED, _hear_the_end)
         options = environment.parsed_options
         if options.processes and not options.expect_workers_max_wait:
-            options.expect_workers_max_wait = CONNECTING
+            options.expect_workers_max_wait = CONNECT_SECONDS
 
 
 @events.test_start.add_listener
@@ -165,7 +165,7 @@ def _wait_for_all(environment: Environment, **_: Any) -> None:
         _asked.add(worker)
         if worker in runner.clients:
             runner.send_message(STOP, client_id=worker)
-    until = time.monotonic() + LONGEST + (environment.stop_timeout or 0)
+    until = time.monotonic() + LAST_FIGURES_SECONDS + (environment.stop_timeout or 0)
     while time.monotonic() < until and _awaited(runner):
         gevent.sleep(0.02)
     _lost[:] = [_name(runner, worker) for worker in sorted(_part - _ended, key=runner.get_worker_index)]

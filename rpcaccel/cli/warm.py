@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from rpcaccel.warming.runner import WarmingRunner
 
 DEFAULT = "http://127.0.0.1:8888"
-EVERY = 10.0
+LINE_SECONDS = 10.0
 """Seconds between lines about the progress where there is no terminal."""
-SETTLE = 5.0
+WRITE_REST_SECONDS = 5.0
 """Seconds that a tier gets to write what waits when it does not keep up."""
 _BLOCK = re.compile(r"0x[0-9a-fA-F]{1,15}|[0-9]{1,18}")
 
@@ -242,7 +242,7 @@ def _run(prepared: _Prepared, *, as_json: bool) -> int:
     from rpcaccel.cli import warm_texts
 
     job, file, began = prepared.job, prepared.file, time.monotonic()
-    runner, stopped = bench.watched(lambda watch: _filled(watch, prepared), SIGINT, SIGTERM, every=EVERY)
+    runner, stopped = bench.watched(lambda watch: _filled(watch, prepared), SIGINT, SIGTERM, every=LINE_SECONDS)
     seconds = time.monotonic() - began
     if as_json:
         terminal.show_json(warm_texts.document(runner, prepared.facts, seconds))
@@ -275,7 +275,7 @@ async def _filled(watch: Watch, prepared: _Prepared) -> WarmingRunner:
 
     def behind(unwritten: int) -> None:
         runner.tally.unwritten += unwritten
-        runner.slow_down(SETTLE, "answers come faster than they are written")
+        runner.slow_down(WRITE_REST_SECONDS, "answers come faster than they are written")
 
     async with ConnectionPool(bench.target(_url(asked)), asked.at_once) as pool:
         proxy = warm_proxy.WarmedProxy(pool, asked.admin, asked.timeout)

@@ -15,7 +15,7 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 VERSION = 1
 FINAL: Literal["final"] = "final"
 """In place of the last block: the newest block that is final when the job runs."""
-SHOWN = 5
+MAX_FAILURE_KINDS = 5
 """Kinds of failures that are told apart; the others are counted."""
 MAX_RANGES = 1000
 """Ranges of blocks that a job remembers at the most."""
@@ -152,7 +152,7 @@ class WarmingTally(Struct):
         kind = self.failures.get((method, text))
         if kind is not None:
             kind.count += 1
-        elif len(self.failures) < SHOWN:
+        elif len(self.failures) < MAX_FAILURE_KINDS:
             self.failures[method, text] = FailedCalls(method, text, block)
 
 

@@ -20,11 +20,11 @@ from rpcaccel.warming.block_calls import BlockCall, BlockParts, read_block
 from rpcaccel.warming.job import WarmingJob, WarmingTally
 from rpcaccel.warming.warming_limits import Pace, QuotaGuard, backoff
 
-TRIES = 4
+MAX_TRIES = 4
 """The times a call is made that fails, before the job goes on without it."""
 MAX_WAIT_SECONDS = 900.0
 """Seconds for which one call is put off because the proxy is busy or away."""
-GIVE_UP = 50
+MAX_FAILED_BLOCKS_IN_A_ROW = 50
 """Blocks in a row that fail until the whole job is given up."""
 QUOTA_WAIT_SECONDS = 0.5
 """Seconds between two looks whether the quotas allow another call."""
@@ -207,8 +207,8 @@ class WarmingRunner:
             except _StoppedJob:
                 return
             self.job.finish(block, well=well)
-            if self.job.failed_in_a_row >= GIVE_UP:
-                self._break(f"{GIVE_UP} blocks in a row failed")
+            if self.job.failed_in_a_row >= MAX_FAILED_BLOCKS_IN_A_ROW:
+                self._break(f"{MAX_FAILED_BLOCKS_IN_A_ROW} blocks in a row failed")
 
     async def _block(self, number: int) -> bool:
         """Make all calls about a block, none of them twice; whether each was answered."""
@@ -258,7 +258,7 @@ class WarmingRunner:
                     self._break(f"nobody answers: {found.text}")
                     raise _StoppedJob
             tries += 1
-            if tries >= TRIES or found.next in ("slower", "give-up"):
+            if tries >= MAX_TRIES or found.next in ("slower", "give-up"):
                 self.tally.failed(number, call.method, found.text)
                 return None
             self.trouble = found.text

@@ -31,7 +31,7 @@ ETHEREUM = (
     "eth_getTransactionCount", "eth_getCode", "eth_call", "eth_getLogs", "net_peerCount",
 )  # fmt: skip
 """Ten methods of an Ethereum node that correspond to those of HARMONY."""
-REACH = 100
+MAX_DEPTH_BLOCKS = 100
 """Blocks under the head that calls are about: no node has pruned them."""
 _TIMEOUT = 30.0
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}")
@@ -190,7 +190,7 @@ def about(
 
 def draw(method: str, world: World, rng: Random) -> LoadCall:
     """A call of `method` about something that exists; each call is another one where the method has params."""
-    number = max(1, world.head - rng.randrange(2, REACH))
+    number = max(1, world.head - rng.randrange(2, MAX_DEPTH_BLOCKS))
     validator = rng.choice(world.validators) if world.validators else ""
     address, holder, span = rng.choice(world.addresses), f"{rng.getrandbits(160):x}", (max(1, number - 4), number)
     return about(

@@ -18,7 +18,7 @@ from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 VERSION = 1
-NEAR = 128
+NEAR_HEAD_BLOCKS = 128
 """Blocks under the head: a call about one of these is about "now" and may be moved along with the head."""
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 
@@ -127,7 +127,9 @@ def is_read(method: str) -> bool:
 
 def follow(line: Line, head: int) -> Line:
     """The call at another head: a block near the head of the recording becomes the block as far below `head`."""
-    blocks = [block for block in (line.block, line.first) if block is not None and 0 <= line.head - block <= NEAR]
+    blocks = [
+        block for block in (line.block, line.first) if block is not None and 0 <= line.head - block <= NEAR_HEAD_BLOCKS
+    ]
     if min(line.head, head) < 0 or not blocks:
         return line
     texts = {spell(block): spell(max(0, head - (line.head - block))) for block in blocks for spell in (str, hex)}

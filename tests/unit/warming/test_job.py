@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.warming.job import (
+    MAX_FAILURE_KINDS,
     MAX_RANGES,
-    SHOWN,
     FailedCalls,
     JobError,
     SavedJob,
@@ -166,11 +166,11 @@ def test_hits_of_every_tier_count_as_there() -> None:
 
 def test_failures_are_counted_by_kind_and_only_some_kinds_are_told_apart() -> None:
     tally = WarmingTally()
-    for number in range(SHOWN + 3):
+    for number in range(MAX_FAILURE_KINDS + 3):
         tally.failed(number, "m", str(number))
         tally.failed(number + 1, "m", "0")
-    assert (tally.failed_calls, len(tally.failures)) == (2 * SHOWN + 6, SHOWN)
-    assert tally.failures["m", "0"] == FailedCalls("m", "0", 0, SHOWN + 4)
+    assert (tally.failed_calls, len(tally.failures)) == (2 * MAX_FAILURE_KINDS + 6, MAX_FAILURE_KINDS)
+    assert tally.failures["m", "0"] == FailedCalls("m", "0", 0, MAX_FAILURE_KINDS + 4)
 
 
 @given(st.lists(st.integers(0, 60)))

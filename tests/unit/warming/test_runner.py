@@ -16,7 +16,7 @@ from rpcaccel.bench.load.progress import Watch
 from rpcaccel.warming import block_calls
 from rpcaccel.warming.block_calls import BlockCall
 from rpcaccel.warming.job import FailedCalls, WarmingJob, WarmingOrder, number_of, read
-from rpcaccel.warming.runner import GIVE_UP, MAX_WAIT_SECONDS, SAVE_SECONDS, TRIES, WarmingRunner
+from rpcaccel.warming.runner import MAX_FAILED_BLOCKS_IN_A_ROW, MAX_TRIES, MAX_WAIT_SECONDS, SAVE_SECONDS, WarmingRunner
 from rpcaccel.warming.warming_limits import Pace, QuotaGuard, Spare
 from tests.support.instant_time import instantly
 
@@ -116,7 +116,7 @@ async def test_a_call_that_fails_is_repeated_a_few_times_and_then_left_out() -> 
     made = job()
     run = runner(made, endpoint)
     await run.run(2)
-    assert Counter(endpoint.blocks) == {1: 1, 2: 1, 3: TRIES, 4: 1, 5: 1}
+    assert Counter(endpoint.blocks) == {1: 1, 2: 1, 3: MAX_TRIES, 4: 1, 5: 1}
     assert (made.done, made.given_up, made.left) == (4, 1, [(3, 3)])
     assert list(run.tally.failures.values()) == [FailedCalls("block", "-32000 no", 3)]
 
@@ -184,8 +184,8 @@ async def test_when_every_block_fails_the_job_is_given_up() -> None:
     endpoint, made = Endpoint(lambda _method, _params: reply(error(-32601))), job(10**6)
     run = runner(made, endpoint)
     await run.run(1)
-    assert run.broken == f"{GIVE_UP} blocks in a row failed"
-    assert len(endpoint.asked) == GIVE_UP
+    assert run.broken == f"{MAX_FAILED_BLOCKS_IN_A_ROW} blocks in a row failed"
+    assert len(endpoint.asked) == MAX_FAILED_BLOCKS_IN_A_ROW
     assert number_of(made.left) == 10**6
 
 
