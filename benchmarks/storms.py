@@ -226,11 +226,17 @@ async def left_alone(run: Storm, *, lagging: bool) -> tuple[float, int]:
         await asyncio.sleep(LOOK_SECONDS)
 
 
+async def healthy_p99(run: Storm, weather: Weather) -> float | None:
+    """The 99th percentile of reads, in seconds, before something goes wrong."""
+    hail = Hail()
+    await hail.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+    return hail.p99()
+
+
 async def one_of_three(case: str, weather: Weather) -> Row:
     loop = asyncio.get_running_loop()
     async with trio() as (nodes, run):
-        healthy, bad = Hail(), Hail()
-        await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+        healthy, bad = await healthy_p99(run, weather), Hail()
         lagging = "lagging" in case
         newest = run.supervisor.overview.frame().heads[0].head if lagging else -1
         began = loop.time()
@@ -242,7 +248,7 @@ async def one_of_three(case: str, weather: Weather) -> Row:
             task.cancel()
         await asyncio.gather(watching, hurting, return_exceptions=True)
         told = (bad.p99(until=at), bad.p99(since=at), run.calls_to(BAD) - calls) if at else (bad.p99(), None, None)
-        return Row(case, len(bad.calls), bad.failed, healthy.p99(), at and max(0.0, at - began), *told)
+        return Row(case, len(bad.calls), bad.failed, healthy, at and max(0.0, at - began), *told)
 
 
 async def wrong_chain(weather: Weather) -> Row:
@@ -257,8 +263,7 @@ async def all_down(weather: Weather) -> Row:
     """All nodes killed for some seconds, then back: how long until calls succeed again."""
     loop = asyncio.get_running_loop()
     async with trio() as (nodes, run):
-        healthy, down, well = Hail(), Hail(), Hail()
-        await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+        healthy, down, well = await healthy_p99(run, weather), Hail(), Hail()
         await asyncio.gather(*(node.kill() for node in nodes))
         await down.fall(run, int(DOWN_SECONDS * weather.rate), weather.rate)
         await asyncio.gather(*(node.start() for node in nodes))
@@ -267,7 +272,7 @@ async def all_down(weather: Weather) -> Row:
             await asyncio.sleep(0.02)  # between two questions: the time until the first answer is measured
         took = loop.time() - back
         await well.fall(run, weather.calls, weather.rate)
-        return Row("all down and back", len(well.calls), well.failed, healthy.p99(), took, down.p99(), well.p99(), None)
+        return Row("all down and back", len(well.calls), well.failed, healthy, took, down.p99(), well.p99(), None)
 
 
 def with_redis(
@@ -279,14 +284,13 @@ def with_redis(
         loop = asyncio.get_running_loop()
         with tempfile.TemporaryDirectory() as folder, RedisServer(Path(folder)) as redis:
             async with HugeReplies(redis) as relay, trio(redis={"url": relay.url}) as (_, run):
-                healthy, bad = Hail(), Hail()
-                await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+                healthy, bad = await healthy_p99(run, weather), Hail()
                 await hurt(redis, relay)
                 second = loop.time() + 1.0
                 await bad.fall(run, weather.calls, weather.rate)
                 redis.thaw()
                 told = (bad.p99(until=second), bad.p99(since=second), None)
-                return Row(case, len(bad.calls), bad.failed, healthy.p99(), 1.0, *told)
+                return Row(case, len(bad.calls), bad.failed, healthy, 1.0, *told)
 
     return measured
 
@@ -360,8 +364,7 @@ def wide_logs(case: str, refusing: int, code: int, text: str) -> Measured:
 
     async def measured(weather: Weather) -> Row:
         async with trio() as (nodes, run):
-            healthy, bad = Hail(), Hail()
-            await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+            healthy, bad = await healthy_p99(run, weather), Hail()
             refusal = {"logs_range": 40, "logs_code": code, "logs_refusal": text}
             await asyncio.gather(*(node.turn(**refusal) for node in nodes[:refusing]))
             loop = asyncio.get_running_loop()
@@ -376,7 +379,7 @@ def wide_logs(case: str, refusing: int, code: int, text: str) -> Measured:
                 for number in range(weather.calls):
                     await asyncio.sleep(1 / weather.rate)
                     group.create_task(one(1 + number * 7919 % 30, WIDE if number % 10 == 0 else 1))
-            return Row(case, len(bad.calls), bad.failed, healthy.p99(), None, bad.p99(), None, None)
+            return Row(case, len(bad.calls), bad.failed, healthy, None, bad.p99(), None, None)
 
     return measured
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -164,20 +164,10 @@ class WarmedProxy:
         return (json.loads(found.result) if found.next == "done" else None), found.text
 
 
-class Telling(Protocol):
-    """What is asked of the admin side while a job runs."""
-
-    async def unwritten(self) -> int:
-        """The answers that were not written since the proxy's start. Raises RemoteError."""
-
-    async def spare(self, facts: ProxyFacts, leave: float) -> Spare:
-        """What the quotas allow. Raises RemoteError."""
-
-
 class AdminLooks:
     """Asks the admin side now and then while a job runs."""
 
-    def __init__(self, proxy: Telling, facts: ProxyFacts, leave: float, behind: Callable[[int], None]) -> None:
+    def __init__(self, proxy: WarmedProxy, facts: ProxyFacts, leave: float, behind: Callable[[int], None]) -> None:
         """`behind` is told how many more answers were not written, when the tier behind the memory does not keep up."""
         self._proxy = proxy
         self._facts = facts
