@@ -70,7 +70,7 @@ class RunningInfo(Struct, frozen=True):
 
 
 class Supervisor:
-    """Everything that runs, from `start` to `stop`. Implements controlplane.admin.admin_routes.Control."""
+    """Everything that runs, from `start` to `stop`. Implements controlplane.admin.handling.Control."""
 
     def __init__(self, settings: Settings, origin: Origin | None = None) -> None:
         self.ledger = Ledger(settings, origin, check=self._hindered)
@@ -303,7 +303,7 @@ class Supervisor:
         """Remove answers that may be wrong from all workers, tiers and hosts."""
         body = msgspec.json.encode(selection)
         done = await purge(body, self.links)
-        await self._hosts.purged(body, complete=done["complete"])
+        await self._hosts.purged(body, complete=done.complete)
 
     def _rewritten(self, network: str) -> None:
         """Drop everything that is kept of a network, of which a call changed state or blocks without a new block. While

@@ -16,38 +16,59 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import structlog
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 import rpcaccel
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
 from rpcaccel.controlplane.admin import admin_connections, documents, openapi
-from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, Control
+from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.alert_routes import AlertRoutes, attention_document
-from rpcaccel.controlplane.admin.api_types import Clients
 from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Login, admit, has_left, same_site
-from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
+from rpcaccel.controlplane.admin.client_documents import ClientDocument, Clients, client_document, clients_document
+from rpcaccel.controlplane.admin.diagnostics import ExplainedCall, QueryRoutes, explain
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
-from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, json_response, problem
+from rpcaccel.controlplane.admin.handling import (
+    AUTHOR,
+    LARGEST,
+    STILL_ALLOWED,
+    STREAM_HEADERS,
+    TITLES,
+    Control,
+    Problem,
+    ProblemError,
+    json_response,
+)
 from rpcaccel.controlplane.admin.sessions import SessionFile, Sessions
-from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
+from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
 from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.stats import error_documents, node_errors, prometheus
+from rpcaccel.controlplane.stats import error_documents, prometheus
 from rpcaccel.controlplane.stats.attention import attention
+from rpcaccel.controlplane.stats.error_documents import ErrorGroupOpened, ErrorsNow
 from rpcaccel.controlplane.stats.failing_nodes import WHILE, failing_nodes
 from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.host_book import HostsNow
+from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, Treatment, treatment
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.stats.series import CLIENT_RANGES, client_past
 from rpcaccel.controlplane.stats.snapshot import AdminView, Frame, Notice
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.controlplane.workers.operations import OperationRefused, purge, read, record, wanted_of
+from rpcaccel.controlplane.workers.operations import (
+    OperationRefused,
+    Purged,
+    RecordedCalls,
+    purge,
+    read,
+    record,
+    wanted_of,
+)
 from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
 from rpcaccel.core.wire.forwarded_for import Trust
 from rpcaccel.dataplane.rpc.recorder import UNASKED_SECONDS
@@ -93,6 +114,8 @@ def page_files(home: Path | None = None) -> dict[str, Page]:
 log = structlog.get_logger("rpcaccel.admin")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answering = Callable[[web.Request], Awaitable[object]]
+"""A handler of a route: it returns the document of the answer, or the response itself."""
 
 BODY_WITHIN = 30.0
 """Seconds in which the body of a request has to be there."""
@@ -225,20 +248,21 @@ class Admin:
             response = ProblemError(error.status, error.code, error.detail).response()
         except web.HTTPException as error:
             code = {404: "not-found", 413: "too-large"}.get(error.status)
-            response = problem(error.status, TITLES[code] if code else error.reason, {"code": code} if code else None)
+            title = TITLES[code] if code else error.reason
+            response = Problem(title=title, status=error.status, code=code or UNSET).response()
             if "Allow" in error.headers:
                 response.headers["Allow"] = error.headers["Allow"]
         except Exception as error:
             if not (isinstance(error, ConnectionError) and has_left(request)):
                 log.exception("admin request failed", path=request.path)
-            response = problem(500, "Internal Server Error")
+            response = Problem(title="Internal Server Error", status=500).response()
         if not response.prepared:
             response.headers.update(HEADERS)
         return response
 
     def _guarded(self, route: AdminRoute) -> Handler:
         """The handler of a route behind its guard; every route is added through this."""
-        handler: Handler = attrgetter(route.handler)(self)
+        handler: Answering = attrgetter(route.handler)(self)
 
         async def guarded(request: web.Request) -> web.StreamResponse:
             if route.guard in ("login", "change"):
@@ -252,10 +276,10 @@ class Admin:
             request[AUTHOR] = Author(who.name if who else "", _via(request))
             request[STILL_ALLOWED] = lambda: self.gate.still(request.headers, request.cookies)
             await _have_body(request)
-            response = await handler(request)
+            answer = await handler(request)
             if route.guard == "change":
                 self._frame = self.view.frame()  # the next request of the same client shows the change
-            return response
+            return answer if isinstance(answer, web.StreamResponse) else json_response(answer)
 
         return guarded
 
@@ -284,15 +308,15 @@ class Admin:
         body = await asyncio.to_thread(prometheus.render, self.view.frame())
         return web.Response(body=body, headers={"Content-Type": prometheus.CONTENT_TYPE})
 
-    async def openapi(self, _request: web.Request) -> web.Response:
+    async def openapi(self, _request: web.Request) -> dict[str, Any]:
         """This description of the API (OpenAPI 3.1)."""
-        return json_response(openapi.describe(ROUTES, lambda name: attrgetter(name)(self)))
+        return openapi.describe(ROUTES, lambda name: attrgetter(name)(self))
 
-    async def overview(self, _request: web.Request) -> web.Response:
+    async def overview(self, _request: web.Request) -> documents.Overview:
         """The document of the first view."""
         said = attention_document(self._attention(self._clock()), self._control.alerts)
         settings, revision = self.view.settings(), self._control.ledger.revision
-        return json_response(documents.overview(self._frame, self.history, settings, self._wall(), revision, said))
+        return documents.overview(self._frame, self.history, settings, self._wall(), revision, said)
 
     def _attention(self, now: float) -> list[Notice]:
         """What needs attention at the moment of the latest frame: what the page shows, and what alerts are made of."""
@@ -301,71 +325,67 @@ class Admin:
         nodes = failing_nodes(self.history.window(WHILE), self.view.errors(), self._wall())
         return attention(self._frame, [*failing, *nodes])
 
-    async def nodes(self, _request: web.Request) -> web.Response:
+    async def nodes(self, _request: web.Request) -> documents.Nodes:
         """The nodes with their states and figures."""
-        return json_response(documents.nodes(self._frame, self.history))
+        return documents.nodes(self._frame, self.history)
 
-    async def methods(self, _request: web.Request) -> web.Response:
+    async def methods(self, _request: web.Request) -> documents.Methods:
         """The methods that were called, with their figures."""
-        return json_response(documents.methods(self._frame, self.history))
+        return documents.methods(self._frame, self.history)
 
-    async def cache(self, _request: web.Request) -> web.Response:
+    async def cache(self, _request: web.Request) -> documents.Cache:
         """The cache tiers and cache classes with their figures."""
-        return json_response(documents.cache(self._frame, self.history))
+        return documents.cache(self._frame, self.history)
 
-    async def hosts(self, _request: web.Request) -> web.Response:
+    async def hosts(self, _request: web.Request) -> HostsNow:
         """The hosts that share a Redis with this one, what they do, and who of them is behind."""
-        return json_response(self._control.hosts())
+        return self._control.hosts()
 
-    async def explain(self, request: web.Request) -> web.Response:
+    async def explain(self, request: web.Request) -> ExplainedCall:
         """Explain how a call would be treated."""
-        return json_response(await explain(await request.read(), self._links))
+        return await explain(await request.read(), self._links)
 
-    async def purge(self, request: web.Request) -> web.Response:
+    async def purge(self, request: web.Request) -> Purged:
         """Remove kept answers, here and on the hosts that share the Redis."""
         body = await request.read()
         done = await purge(body, self._links)
-        if not done["dry_run"]:
-            about = {"memory": done["memory"], "disk": done["disk"], "store": done["store"]}
+        if not done.dry_run:
+            about = {"memory": done.memory, "disk": done.disk, "store": done.store}
             log.info("kept answers are purged", by=request[AUTHOR].name, **about)
-            await self._control.purged(body, complete=done["complete"])
-        return json_response(done)
+            await self._control.purged(body, complete=done.complete)
+        return done
 
-    async def record(self, request: web.Request) -> web.Response:
+    async def record(self, request: web.Request) -> RecordedCalls:
         """Hand over the calls that clients made since the last time, and go on keeping them for a while."""
         wanted, now = wanted_of(await request.read()), self._clock()
         if not wanted.stop and now > self._recording_until:
             log.info("calls are being recorded", by=request[AUTHOR].name, share=wanted.sample)
         self._recording_until = -math.inf if wanted.stop else now + UNASKED_SECONDS
-        return json_response(await record(wanted, self._links))
+        return await record(wanted, self._links)
 
-    async def clients(self, _request: web.Request) -> web.Response:
+    async def clients(self, _request: web.Request) -> Clients:
         """The holders of API keys and callers without one."""
-        return json_response(self._clients())
-
-    def _clients(self) -> Clients:
         window = self.history.window(documents.WHILE)
-        return documents.clients(self._frame.snapshot, window, self.view.settings(), self._clock())
+        return clients_document(self._frame.snapshot, window, self.view.settings(), self._clock())
 
-    async def client(self, request: web.Request) -> web.Response:
+    async def client(self, request: web.Request) -> ClientDocument:
         """A client with its methods and its last hour or day."""
         name = request.match_info["name"]
-        listed = self._clients()["clients"]
-        found = next((one for one in listed if one["name"] == name), None)
+        found = next((one for one in (await self.clients(request)).clients if one.name == name), None)
         series = client_past(self.history, name, request.query.get("range", "1h"))
         if found is None or series is None:
             raise ProblemError(404, "not-found", CLIENT_RANGES if found else f"no client is called {name!r}")
         cell = next((cell for cell in self._frame.snapshot.clients if cell.client == name), None)
-        return json_response(documents.client(found, cell, series))
+        return client_document(found, cell, series)
 
-    async def errors(self, request: web.Request) -> web.Response:
+    async def errors(self, request: web.Request) -> ErrorsNow:
         """The errors that clients got, and the errors of nodes that no rule knew."""
         network = request.query.get("network", "")
         there = self._control.ledger.settings.networks
         if network and network not in there:
             raise ProblemError(404, "not-found", f"no network is called {network!r}: there are {', '.join(there)}")
         refused = error_documents.refused_requests(self._frame.snapshot, self.history.window(documents.MINUTE))
-        found = error_documents.errors(
+        return error_documents.errors(
             self._control.errors,
             self.view.errors(),
             refused,
@@ -375,20 +395,19 @@ class Admin:
             now=self._clock(),
             at=self._wall(),
         )
-        return json_response(msgspec.to_builtins(found))
 
-    async def error_group(self, request: web.Request) -> web.Response:
+    async def error_group(self, request: web.Request) -> ErrorGroupOpened:
         """The errors of one cause with samples."""
         group = self._control.errors.group(request.match_info["id"])
         if group is None:
             raise ProblemError(404, "not-found", "no such group of errors is known, or it was dropped for newer ones")
-        return json_response(msgspec.to_builtins(error_documents.opened(group, self._clock())))
+        return error_documents.opened(group, self._clock())
 
-    async def try_error(self, request: web.Request) -> web.Response:
+    async def try_error(self, request: web.Request) -> Treatment:
         """Tell what would be done with an error, and change nothing."""
-        question = read(await request.read(), node_errors.ErrorQuestion)
+        question = read(await request.read(), ErrorQuestion)
         try:
-            return json_response(node_errors.treatment(question, self._control.ledger.settings.networks))
+            return treatment(question, self._control.ledger.settings.networks)
         except ValueError as error:
             raise ProblemError(400, "invalid-question", str(error)) from None
 

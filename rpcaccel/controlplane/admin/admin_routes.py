@@ -1,33 +1,29 @@
 """The route table of the admin side: every path with its guard and the types of its request and answer; the headers of
-every answer; and the port to what the supervisor does for it.
+every answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
-from rpcaccel.config.model import NodeSettings
-from rpcaccel.controlplane.admin import api_types as types
-from rpcaccel.controlplane.admin import settings_types
-from rpcaccel.controlplane.admin.auth import Guard, LoginRequest
-from rpcaccel.controlplane.admin.diagnostics import CallRequest
-from rpcaccel.controlplane.alerts.alerting import Alerting, AlertsNow, AlertTestRequest, AlertTests
+from rpcaccel.controlplane.admin import documents
+from rpcaccel.controlplane.admin import settings_api as settings
+from rpcaccel.controlplane.admin.auth import Guard, LoginRequest, Session
+from rpcaccel.controlplane.admin.client_documents import ClientDocument, Clients
+from rpcaccel.controlplane.admin.diagnostics import CallRequest, ExplainedCall, Ran
+from rpcaccel.controlplane.admin.weight_routes import WeightsRequest
+from rpcaccel.controlplane.alerts.alerting import AlertsNow, AlertTestRequest, AlertTests
 from rpcaccel.controlplane.alerts.mutes import MuteRequest
-from rpcaccel.controlplane.settings.ledger import Ledger
 from rpcaccel.controlplane.stats.error_documents import ErrorGroupOpened, ErrorsNow
-from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.host_book import HostsNow
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
+from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, Treatment
 from rpcaccel.controlplane.stats.node_report import NodesReport
 from rpcaccel.controlplane.stats.series import MethodPast, Past
-from rpcaccel.controlplane.workers.operations import PurgeRequest, RecordRequest
-from rpcaccel.core.agreement.cases import Case
+from rpcaccel.controlplane.workers.operations import Purged, PurgeRequest, RecordedCalls, RecordRequest
 from rpcaccel.core.heads.node_trial import NodeTrial
-from rpcaccel.core.heads.served_head import NodeHead
-from rpcaccel.core.stats.error_log import ErrorLog
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -86,102 +82,52 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("GET", "/healthz", "healthz", "open", content="text/plain"),
     AdminRoute("GET", "/metrics", "metrics", "read", content="text/plain"),
     AdminRoute("GET", f"{_API}/openapi.json", "openapi", "read"),
-    AdminRoute("GET", f"{_API}/overview", "overview", "read", types.Overview),
+    AdminRoute("GET", f"{_API}/overview", "overview", "read", documents.Overview),
     AdminRoute("GET", f"{_API}/history", "query_routes.past", "read", Past, query=_RANGE),
-    AdminRoute("GET", f"{_API}/nodes", "nodes", "read", types.Nodes),
+    AdminRoute("GET", f"{_API}/nodes", "nodes", "read", documents.Nodes),
     AdminRoute("GET", f"{_API}/nodes/report", "weight_routes.report", "read", NodesReport, query=_OVER),
     AdminRoute("POST", f"{_API}/networks/{{network}}/weights", "weight_routes.apply", "change",
-               settings_types.SettingsNow, settings_types.WeightsRequest, conditional=True),
-    AdminRoute("GET", f"{_API}/methods", "methods", "read", types.Methods),
+               settings.SettingsNow, WeightsRequest, conditional=True),
+    AdminRoute("GET", f"{_API}/methods", "methods", "read", documents.Methods),
     AdminRoute("GET", f"{_API}/methods/history", "query_routes.method", "read", MethodPast, query=_METHOD),
     AdminRoute("GET", f"{_API}/methods/known", "change_routes.known_methods", "read", dict[str, list[str]]),
-    AdminRoute("GET", f"{_API}/cache", "cache", "read", types.Cache),
-    AdminRoute("POST", f"{_API}/run", "query_routes.run", "change", types.Ran, CallRequest),
-    AdminRoute("POST", f"{_API}/explain", "explain", "read", types.ExplainedCall, CallRequest),
-    AdminRoute("POST", f"{_API}/purge", "purge", "change", types.Purged, PurgeRequest),
-    AdminRoute("POST", f"{_API}/record", "record", "change", types.RecordedCalls, RecordRequest),
-    AdminRoute("GET", f"{_API}/clients", "clients", "read", types.Clients),
-    AdminRoute("GET", f"{_API}/clients/{{name}}", "client", "read", types.ClientDocument, query=_CLIENT_RANGE),
-    AdminRoute("POST", f"{_API}/keys", "change_routes.key", "change", types.NewKey),
+    AdminRoute("GET", f"{_API}/cache", "cache", "read", documents.Cache),
+    AdminRoute("POST", f"{_API}/run", "query_routes.run", "change", Ran, CallRequest),
+    AdminRoute("POST", f"{_API}/explain", "explain", "read", ExplainedCall, CallRequest),
+    AdminRoute("POST", f"{_API}/purge", "purge", "change", Purged, PurgeRequest),
+    AdminRoute("POST", f"{_API}/record", "record", "change", RecordedCalls, RecordRequest),
+    AdminRoute("GET", f"{_API}/clients", "clients", "read", Clients),
+    AdminRoute("GET", f"{_API}/clients/{{name}}", "client", "read", ClientDocument, query=_CLIENT_RANGE),
+    AdminRoute("POST", f"{_API}/keys", "change_routes.key", "change", settings.NewKey),
     AdminRoute("GET", f"{_API}/errors", "errors", "read", ErrorsNow, query=_ERRORS),
     AdminRoute("GET", f"{_API}/errors/{{id}}", "error_group", "read", ErrorGroupOpened),
-    AdminRoute("POST", f"{_API}/errors/try", "try_error", "read", types.Treatment, ErrorQuestion),
+    AdminRoute("POST", f"{_API}/errors/try", "try_error", "read", Treatment, ErrorQuestion),
     AdminRoute("GET", f"{_API}/alerts", "alert_routes.show", "read", AlertsNow),
     AdminRoute("POST", f"{_API}/alerts/test", "alert_routes.test", "change", AlertTests, AlertTestRequest),
     AdminRoute("POST", f"{_API}/alerts/mutes", "alert_routes.mute", "change", AlertsNow, MuteRequest),
-    AdminRoute("GET", f"{_API}/workers", "change_routes.workers", "read", types.WorkerList),
+    AdminRoute("GET", f"{_API}/workers", "change_routes.workers", "read", settings.WorkerList),
     AdminRoute("GET", f"{_API}/hosts", "hosts", "read", HostsNow),
     AdminRoute("GET", f"{_API}/events", "change_routes.events", "read", content="text/event-stream", query=_LAST),
-    AdminRoute("GET", f"{_API}/settings", "change_routes.settings", "read", settings_types.SettingsNow),
+    AdminRoute("GET", f"{_API}/settings", "change_routes.settings", "read", settings.SettingsNow),
     AdminRoute("PATCH", f"{_API}/settings", "change_routes.patch", "change",
-               (settings_types.SettingsNow, settings_types.Preview),
-               settings_types.MergePatch, query=_DRY_RUN, conditional=True),
-    AdminRoute("POST", f"{_API}/settings/undo", "change_routes.undo", "change", settings_types.SettingsNow,
-               settings_types.UndoRequest,
+               (settings.SettingsNow, settings.Preview),
+               settings.MergePatch, query=_DRY_RUN, conditional=True),
+    AdminRoute("POST", f"{_API}/settings/undo", "change_routes.undo", "change", settings.SettingsNow,
+               settings.UndoRequest,
                conditional=True),
-    AdminRoute("GET", f"{_API}/settings/difference", "change_routes.difference", "read", settings_types.Difference),
+    AdminRoute("GET", f"{_API}/settings/difference", "change_routes.difference", "read", settings.Difference),
     AdminRoute("GET", f"{_API}/settings/described", "change_routes.described", "read",
-               settings_types.SettingsDescribed),
+               settings.SettingsDescribed),
     AdminRoute("GET", f"{_API}/settings/export", "change_routes.export", "read", content="application/toml"),
-    AdminRoute("GET", f"{_API}/changes", "change_routes.changes", "read", settings_types.Changes, query=_LIMIT),
-    AdminRoute("POST", f"{_API}/reload", "change_routes.reload", "change", settings_types.SettingsNow),
-    AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/probe", "change_routes.probe", "change", types.ProbeOutcome),
-    AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/prove", "change_routes.prove", "change", types.ProofBegun),
-    AdminRoute("POST", f"{_API}/nodes/test", "change_routes.test_node", "change", NodeTrial, types.NodeTrialRequest),
-    AdminRoute("GET", f"{_API}/session", "session.show", "open", types.Session),
-    AdminRoute("POST", f"{_API}/session", "session.begin", "login", types.Session, LoginRequest),
+    AdminRoute("GET", f"{_API}/changes", "change_routes.changes", "read", settings.Changes, query=_LIMIT),
+    AdminRoute("POST", f"{_API}/reload", "change_routes.reload", "change", settings.SettingsNow),
+    AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/probe", "change_routes.probe", "change",
+               settings.ProbeOutcome),
+    AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/prove", "change_routes.prove", "change", settings.ProofBegun),
+    AdminRoute("POST", f"{_API}/nodes/test", "change_routes.test_node", "change", NodeTrial, settings.NodeTrialRequest),
+    AdminRoute("GET", f"{_API}/session", "session.show", "open", Session),
+    AdminRoute("POST", f"{_API}/session", "session.begin", "login", Session, LoginRequest),
     AdminRoute("DELETE", f"{_API}/session", "session.end", "login", content=""),
     AdminRoute("GET", "/{file:[^/].*|}", "page", "open", content="text/html"),
 )
 # fmt: on
-
-
-class Control(Protocol):
-    """The part of the supervisor that the admin side uses beside the view."""
-
-    ledger: Ledger
-    events: Events
-    errors: ErrorLog
-    alerts: Alerting
-
-    @property
-    def cases(self) -> Iterable[Case]:
-        """The cases of disagreement that are kept, the newest first."""
-        ...
-
-    def workers(self) -> Sequence[dict[str, Any]]:
-        """The workers with their states, draining ones included."""
-        ...
-
-    def adopted(self) -> int:
-        """The number of workers that run the revision in force."""
-        ...
-
-    @property
-    def replaced(self) -> int:
-        """Workers that died and were replaced since the start."""
-        ...
-
-    def shared(self) -> dict[str, Any] | None:
-        """The state of the sharing with other hosts; None when nothing is shared."""
-        ...
-
-    def hosts(self) -> HostsNow:
-        """The hosts that share a Redis with this one, as they are known."""
-        ...
-
-    async def purged(self, body: bytes, *, complete: bool = True) -> None:
-        """Send a purge that was carried out here to the other hosts. One that is not `complete` here is repeated."""
-        ...
-
-    async def probe(self, network: str, node: str) -> NodeHead | None:
-        """Probe a node at once; None when there is no such node."""
-        ...
-
-    def prove(self, network: str, node: str) -> NodeHead | None:
-        """Begin to prove a node; returns what is known of it until then, and None when there is no such node."""
-        ...
-
-    async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
-        """Probe a node that is not in the settings; None when there is no such network."""
-        ...

@@ -11,17 +11,17 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import PasswordHash, unmatched
+from rpcaccel.controlplane.admin.handling import ProblemError, json_response
 from rpcaccel.controlplane.admin.login_throttle import Sleep, Tries, never
-from rpcaccel.controlplane.admin.problems import ProblemError, json_response
 from rpcaccel.controlplane.admin.sessions import Sessions
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.operations import read
@@ -46,6 +46,14 @@ class Who(Struct, frozen=True):
 
     name: str
     role: Literal["admin", "read"]
+
+
+class Session(Struct, frozen=True):
+    """The account that is logged in."""
+
+    required: Annotated[bool, Meta(description="Has one to be?")]
+    user: str | None
+    role: Literal["admin", "read"] | None
 
 
 class LoginRequest(Struct, frozen=True):
@@ -277,7 +285,7 @@ class Login:
     def __repr__(self) -> str:
         return f"<Login {self._gate!r}>"
 
-    async def show(self, request: web.Request) -> web.Response:
+    async def show(self, request: web.Request) -> Session:
         """The account that is logged in, and whether a login is needed."""
         return self._told(request[WHO])
 
@@ -287,7 +295,7 @@ class Login:
         gone = partial(has_left, request)
         secret = await self._gate.login(asked.user, asked.password, self._address(request), gone)
         settings = self._settings()
-        response = self._told(Who(asked.user, settings.accounts[asked.user].role))
+        response = json_response(self._told(Who(asked.user, settings.accounts[asked.user].role)))
         response.set_cookie(
             COOKIE,
             secret,
@@ -306,13 +314,8 @@ class Login:
         response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict", secure=request.secure)
         return response
 
-    def _told(self, who: Who | None) -> web.Response:
-        document = {
-            "required": self._gate.required,
-            "user": who.name if who else None,
-            "role": who.role if who else None,
-        }
-        return json_response(document)
+    def _told(self, who: Who | None) -> Session:
+        return Session(self._gate.required, who.name if who else None, who.role if who else None)
 
 
 def has_left(request: web.Request) -> bool:

@@ -10,20 +10,20 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated
 from urllib.parse import quote
 
-import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from yarl import URL
 
 from rpcaccel.config.model import Settings
 from rpcaccel.config.secrets import parse_listen
-from rpcaccel.controlplane.admin.problems import ProblemError, json_response
+from rpcaccel.controlplane.admin.handling import ProblemError
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.series import RANGES, PastQuestion, method_past, past
+from rpcaccel.controlplane.stats.series import RANGES, MethodPast, Past, PastQuestion, method_past, past
 from rpcaccel.controlplane.stats.snapshot import AdminView
+from rpcaccel.controlplane.stats.summaries import extended
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import OperationRefused, read
 from rpcaccel.core.explanation import Explanation
@@ -50,7 +50,23 @@ class CallRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The network that it is sent to; the default one when empty."""
 
 
-async def run(trial: CallRequest, listen: tuple[str, int], patience: float = PATIENCE) -> dict[str, Any]:
+class Ran(Struct, frozen=True, kw_only=True):
+    """The answer to a call that was sent through the proxy's own front."""
+
+    status: int
+    headers: Annotated[dict[str, str], Meta(description="The telling ones, in lower case.")]
+    seconds: float
+    size: Annotated[int, Meta(description="Bytes of the body.")]
+    body: Annotated[str, Meta(description="Its beginning, as text.")]
+
+
+class ExplainedCall(Explanation, frozen=True, kw_only=True):
+    """One call, as the workers would treat it now."""
+
+    workers: Annotated[list[str], Meta(description="The workers that were asked.")]
+
+
+async def run(trial: CallRequest, listen: tuple[str, int], patience: float = PATIENCE) -> Ran:
     """Send the call, and tell how it went. Raises OSError when there is no whole answer."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen[0], listen[0])
     place = f"[{host}]:{listen[1]}" if ":" in host else f"{host}:{listen[1]}"
@@ -64,7 +80,7 @@ async def run(trial: CallRequest, listen: tuple[str, int], patience: float = PAT
         raise ConnectionError(str(error)) from error
 
 
-async def _run(url: URL, call: bytes) -> dict[str, Any]:
+async def _run(url: URL, call: bytes) -> Ran:
     started = time.perf_counter()
     own = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     async with (
@@ -75,13 +91,13 @@ async def _run(url: URL, call: bytes) -> dict[str, Any]:
         async for chunk in reply.content.iter_any():
             kept += chunk[: LARGEST - len(kept)]
             size += len(chunk)
-        return {
-            "status": reply.status,
-            "headers": _shown(reply.headers),
-            "seconds": time.perf_counter() - started,
-            "size": size,
-            "body": kept.decode("utf-8", "replace"),
-        }
+        return Ran(
+            status=reply.status,
+            headers=_shown(reply.headers),
+            seconds=time.perf_counter() - started,
+            size=size,
+            body=kept.decode("utf-8", "replace"),
+        )
 
 
 def _shown(headers: Mapping[str, str]) -> dict[str, str]:
@@ -101,7 +117,7 @@ class QueryRoutes:
     def __repr__(self) -> str:
         return f"<QueryRoutes over {self._history!r}>"
 
-    async def past(self, request: web.Request) -> web.Response:
+    async def past(self, request: web.Request) -> Past:
         """The last `range`, or what there is from `from` to `to`: of one network, or of all together."""
         settings = self._settings()
         asked = PastQuestion(
@@ -116,20 +132,18 @@ class QueryRoutes:
         document = past(self._history, asked, prices, settings.admin.currency)
         if document is None:
             raise ProblemError(404, "not-found", RANGES)
-        return json_response(document)
+        return document
 
-    async def method(self, request: web.Request) -> web.Response:
+    async def method(self, request: web.Request) -> MethodPast:
         """The last five minutes of one method."""
-        return json_response(
-            method_past(self._history, request.query.get("network", ""), request.query.get("method", ""))
-        )
+        return method_past(self._history, request.query.get("network", ""), request.query.get("method", ""))
 
-    async def run(self, request: web.Request) -> web.Response:
+    async def run(self, request: web.Request) -> Ran:
         """Send a call through the front as a client would, and tell how it went."""
         asked = read(await request.read(), CallRequest)
         front = parse_listen(str(self._view.settings().get("listen", "")))
         try:
-            return json_response(await run(asked, front))
+            return await run(asked, front)
         except OSError as error:
             raise ProblemError(502, "no-answer", f"the front did not answer: {error}") from None
 
@@ -148,8 +162,8 @@ def _time(query: Mapping[str, str], name: str) -> float | None:
     return found
 
 
-async def explain(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
-    """The document. Raises OperationRefused for a question that cannot be answered."""
+async def explain(body: bytes, links: Sequence[Link]) -> ExplainedCall:
+    """One worker's plan, and what all of them hold. Raises OperationRefused for a question that cannot be answered."""
     question = asked(body)
     call = jsonrpc.decode(bytes(question.call))
     if isinstance(call, list):
@@ -161,7 +175,15 @@ async def explain(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
     if not explanations:
         missing = f"no network is called {question.network!r}" if links else "no worker is running"
         raise OperationRefused(404, "not-found", missing)
-    return document(explanations)
+    first, *others = explanations
+    return extended(
+        ExplainedCall,
+        first,
+        # The tier that all workers share is named once.
+        held=(*first.held, *(held for one in others for held in one.held if held.tier == "memory")),
+        in_flight=any(one.in_flight for one in explanations),
+        workers=[one.worker for one in explanations],
+    )
 
 
 def asked(body: bytes) -> CallRequest:
@@ -172,14 +194,3 @@ def asked(body: bytes) -> CallRequest:
         raise OperationRefused(
             400, "not-json", f'expected {{"call": {{...}}, "network": "..."}}: {error.detail}'
         ) from None
-
-
-def document(explanations: Sequence[Explanation]) -> dict[str, Any]:
-    """One worker's plan, and what all of them hold. The tier they share is named once."""
-    first = explanations[0]
-    made: dict[str, Any] = msgspec.to_builtins(first)
-    others = [held for one in explanations[1:] for held in one.held if held.tier == "memory"]
-    made["held"] = msgspec.to_builtins([*first.held, *others])
-    made["in_flight"] = any(one.in_flight for one in explanations)
-    made["workers"] = [one.worker for one in explanations]
-    return made

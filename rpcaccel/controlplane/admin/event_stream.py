@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import asdict
+
 from rpcaccel.controlplane.admin import documents
-from rpcaccel.controlplane.admin.admin_routes import Control
+from rpcaccel.controlplane.admin.handling import Control
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.points import point_of
 from rpcaccel.controlplane.stats.series import columns
@@ -41,12 +42,12 @@ class LiveEvents:
 
     def _stats(self, frame: Frame, history: History, at: float) -> dict[str, Any]:
         bucket = history.newest()
-        newest: Mapping[str, Any] = columns([] if bucket is None else [point_of(bucket)])
+        newest = asdict(columns([] if bucket is None else [point_of(bucket)]))
         return {
             "at": at,
             "revision": self._control.ledger.revision,
             "adopted": self._control.adopted(),
             "workers": len(self._control.workers()),
             "point": {name: column[0] for name, column in newest.items()} if newest["at"] else None,
-            **documents.moment(frame, history),
+            **asdict(documents.moment(frame, history)),
         }

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from math import ceil
 
-from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.admin.handling import ProblemError
 from rpcaccel.core.wire.forwarded_for import holder
 
 TRIES = 5

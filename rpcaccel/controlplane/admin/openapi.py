@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 import rpcaccel
 from rpcaccel.controlplane.admin.admin_routes import AdminRoute
-from rpcaccel.controlplane.admin.api_types import Problem
 from rpcaccel.controlplane.admin.auth import COOKIE, PROOF
+from rpcaccel.controlplane.admin.handling import Problem
 
 _PARAMETER = re.compile(r"\{(\w+)(?::[^}]*\|?)?\}")
+_REFERENCE = "#/components/schemas/{name}"
 _TEXT = {"type": "string"}
 _IF_MATCH = {
     "name": "If-Match",
@@ -35,9 +37,13 @@ _PROOF = {
 def describe(routes: Iterable[AdminRoute], handler_of: Callable[[str], Any]) -> dict[str, Any]:
     """The document. `handler_of` returns the handler of a name; its docstring is the summary."""
     paths: dict[str, dict[str, Any]] = {}
-    types = [Problem, *(kind for route in routes for kind in (*_answers(route), route.body) if kind is not None)]
-    schemas, defined = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
-    schema_of = dict(zip(types, schemas, strict=True))
+    answers = [Problem, *(kind for route in routes for kind in _answers(route))]
+    bodies = [route.body for route in routes if route.body is not None]
+    answered, described = msgspec.json.schema_components(answers, ref_template=_REFERENCE)
+    sent, defined = msgspec.json.schema_components(bodies, ref_template=_REFERENCE)
+    sparse = {kind.__name__ for kind in Struct.__subclasses__() if kind.__struct_config__.omit_defaults}
+    defined |= {name: schema if name in sparse else _complete(schema) for name, schema in described.items()}
+    schema_of = dict(zip((*answers, *bodies), (*answered, *sent), strict=True))
     for route in routes:
         path = _PARAMETER.sub(r"{\1}", route.path)
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, handler_of(route.handler), schema_of)
@@ -58,6 +64,14 @@ def describe(routes: Iterable[AdminRoute], handler_of: Callable[[str], Any]) -> 
             },
         },
     }
+
+
+def _complete(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer whose defaults are sent: a member that has one is always there."""
+    members = schema.get("properties", {})
+    always = [name for name, member in members.items() if "default" in member or name in schema["required"]]
+    told = {name: {word: said for word, said in one.items() if word != "default"} for name, one in members.items()}
+    return {**schema, "properties": told, "required": always} if members else schema
 
 
 def _operation(route: AdminRoute, handler: Any, schema_of: dict[Any, dict[str, Any]]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from typing import Annotated
 
 from aiohttp import web
+from msgspec import Meta, Struct
 
-from rpcaccel.controlplane.admin.problems import ProblemError, json_response
-from rpcaccel.controlplane.admin.settings_api import AUTHOR, ChangeRoutes, body_of, expected_revision
-from rpcaccel.controlplane.admin.settings_types import WeightsRequest
+from rpcaccel.controlplane.admin.handling import AUTHOR, ProblemError, body_of, expected_revision, json_response
+from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.node_history import Over
 from rpcaccel.controlplane.stats.node_report import report
@@ -18,6 +19,15 @@ from rpcaccel.controlplane.stats.snapshot import AdminView
 from rpcaccel.controlplane.stats.worth import Gathered, patch_of
 
 _OVER: dict[str, Over] = {"": "hour", "hour": "hour", "day": "day"}
+
+
+class WeightsRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The suggested weights to apply: those that were shown, or those of this moment if none are named."""
+
+    weights: Annotated[
+        dict[str, Annotated[int, Meta(ge=1, le=1000)]],
+        Meta(description="By node id; all that are suggested now if unset."),
+    ] = {}
 
 
 class WeightRoutes:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from rpcaccel.config.sections import ErrorsSettings
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.controlplane.stats.snapshot import Notice
-from rpcaccel.controlplane.stats.summaries import At, Seconds
+from rpcaccel.controlplane.stats.summaries import At, Seconds, extended
 from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.replies.unknown_errors import UnclassedError
@@ -50,7 +50,7 @@ _OF_REQUESTS = ("concurrency", "batch")
 """Limits by which a client's whole request is refused before it is a call of any method."""
 
 
-class ErrorGroupNow(TypedDict):
+class ErrorGroupNow(Struct, frozen=True, kw_only=True):
     """Errors of one cause: of one method, code, folded message and fault."""
 
     id: str
@@ -74,13 +74,13 @@ class ErrorGroupNow(TypedDict):
     node: Annotated[str | None, Meta(description="Likewise.")]
 
 
-class ErrorGroupOpened(ErrorGroupNow):
+class ErrorGroupOpened(ErrorGroupNow, frozen=True, kw_only=True):
     """A group with its samples."""
 
     samples: Annotated[list[ErrorSample], Meta(description="The newest first.")]
 
 
-class CodeSeries(TypedDict):
+class CodeSeries(Struct, frozen=True):
     """The errors of one code over time."""
 
     network: str
@@ -89,7 +89,7 @@ class CodeSeries(TypedDict):
     counts: list[int]
 
 
-class ErrorsOverTime(TypedDict):
+class ErrorsOverTime(Struct, frozen=True):
     """Errors by code in time slots, oldest first."""
 
     at: Annotated[list[float], Meta(description="The end of each slot, in seconds since 1970.")]
@@ -97,7 +97,7 @@ class ErrorsOverTime(TypedDict):
     series: list[CodeSeries]
 
 
-class Refusals(TypedDict):
+class Refusals(Struct, frozen=True):
     """Requests that were refused before they were a call of any method."""
 
     reason: str
@@ -105,7 +105,7 @@ class Refusals(TypedDict):
     total: Annotated[int, Meta(description="Since the start.")]
 
 
-class ErrorsNow(TypedDict):
+class ErrorsNow(Struct, frozen=True, kw_only=True):
     """The errors that clients got."""
 
     at: At
@@ -150,34 +150,32 @@ def errors(
     for code_network, _, code, counts in log.series():
         if network in ("", code_network) and (number := counts.last(window, now)):
             codes[str(code)] = codes.get(str(code), 0) + number
-    return {
-        "at": at,
-        "window": window,
-        "began": log.began,
-        "codes": codes,
-        "groups": [_group(group, window, now) for group in wanted],
-        "history": over_time,
-        "forgotten": log.forgotten,
-        "forgotten_errors": log.forgotten_errors,
-        "refusals": refusals,
-        "unclassed": [error for error in unclassed if network in ("", error.network)],
-        "unknown_methods": [one for one in log.methods() if network in ("", one.network)][:TOP_METHODS],
-        "unnamed": log.unnamed,
-    }
+    return ErrorsNow(
+        at=at,
+        window=window,
+        began=log.began,
+        codes=codes,
+        groups=[_group(group, window, now) for group in wanted],
+        history=over_time,
+        forgotten=log.forgotten,
+        forgotten_errors=log.forgotten_errors,
+        refusals=refusals,
+        unclassed=[error for error in unclassed if network in ("", error.network)],
+        unknown_methods=[one for one in log.methods() if network in ("", one.network)][:TOP_METHODS],
+        unnamed=log.unnamed,
+    )
 
 
 def opened(group: ErrorGroup, now: float) -> ErrorGroupOpened:
     """The document of one group."""
-    return {**_group(group, LONGEST * MINUTE, now), "samples": list(reversed(group.samples))}
+    return extended(ErrorGroupOpened, _group(group, LONGEST * MINUTE, now), samples=list(reversed(group.samples)))
 
 
 def refused_requests(snapshot: TallySnapshot, minute: Window | None) -> list[Refusals]:
     """What was refused before it was a call, by reason, the most frequent first."""
     total, lately = _requests(snapshot), _requests(minute.passed) if minute else {}
-    found: list[Refusals] = [
-        {"reason": reason, "minute": lately.get(reason, 0), "total": number} for reason, number in total.items()
-    ]
-    return sorted(found, key=lambda one: -one["total"])
+    found = [Refusals(reason, lately.get(reason, 0), number) for reason, number in total.items()]
+    return sorted(found, key=lambda one: -one.total)
 
 
 def failing(minute: Window | None, log: ErrorLog, settings: ErrorsSettings, now: float) -> list[Notice]:
@@ -232,24 +230,24 @@ def most(counts: Mapping[str, int]) -> str:
 
 
 def _group(group: ErrorGroup, window: float, now: float) -> ErrorGroupNow:
-    return {
-        "id": group.id,
-        "network": group.key.network,
-        "method": group.key.method,
-        "code": group.key.code,
-        "text": group.key.text,
-        "fault": group.key.fault,
-        "kind": group.kind,
-        "minute": group.over_time.last(MINUTE, now),
-        "lately": group.over_time.last(window, now),
-        "count": group.count,
-        "first_seen": group.first_seen,
-        "last_seen": group.last_seen,
-        "clients": dict(group.clients),
-        "nodes": dict(group.nodes),
-        "client": most(group.lately_clients.counts()) or None,
-        "node": most(group.lately_nodes.counts()) or None,
-    }
+    return ErrorGroupNow(
+        id=group.id,
+        network=group.key.network,
+        method=group.key.method,
+        code=group.key.code,
+        text=group.key.text,
+        fault=group.key.fault,
+        kind=group.kind,
+        minute=group.over_time.last(MINUTE, now),
+        lately=group.over_time.last(window, now),
+        count=group.count,
+        first_seen=group.first_seen,
+        last_seen=group.last_seen,
+        clients=dict(group.clients),
+        nodes=dict(group.nodes),
+        client=most(group.lately_clients.counts()) or None,
+        node=most(group.lately_nodes.counts()) or None,
+    )
 
 
 def _over_time(log: ErrorLog, network: str, window: float, now: float, at: float) -> ErrorsOverTime:
@@ -264,11 +262,11 @@ def _over_time(log: ErrorLog, network: str, window: float, now: float, at: float
         ends = at + spacing - now % spacing
         numbers = slots.series(now)[-keep:]
         if network in ("", code_network) and any(numbers):
-            series.append({"network": code_network, "fault": fault, "code": code, "counts": numbers})
+            series.append(CodeSeries(code_network, fault, code, numbers))
     if not spacing:
-        return {"at": [], "spacing": FINE, "series": []}
+        return ErrorsOverTime([], FINE, [])
     times = [ends - spacing * (keep - 1 - position) for position in range(keep)]
-    return {"at": times, "spacing": spacing, "series": series}
+    return ErrorsOverTime(times, spacing, series)
 
 
 def _requests(snapshot: TallySnapshot) -> dict[str, int]:

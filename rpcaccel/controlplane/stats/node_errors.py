@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from pydantic import ValidationError
 
 from rpcaccel import chains
@@ -25,7 +25,23 @@ class ErrorQuestion(Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[dict[str, Any], ...] = ()
 
 
-def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) -> dict[str, Any]:
+RuleSource = Literal["tried", "settings", "chain", "nobody"]
+
+
+class Treatment(Struct, frozen=True, kw_only=True):
+    """The treatment of an error."""
+
+    kind: str
+    why: str
+    by: Annotated[RuleSource, Meta(description="Whose rule says so: one tried, the settings', the chain's, nobody's.")]
+    folded: Annotated[str, Meta(description="The message as it is compared with others.")]
+    retry: str
+    breaker: str
+    client: str
+    client_code: int
+
+
+def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) -> Treatment:
     """The treatment of an error, and the source of the rule for it: the tried rules, the settings, the chain, or
     nobody. Raises ValueError for an unknown network or a faulty rule."""
     network = networks.get(question.network)
@@ -34,7 +50,7 @@ def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) 
     tried = [_rule(number, rule) for number, rule in enumerate(question.rules)]
     chain = chains.load(network.chain).errors
     asked = question.code, question.message, question.http_status
-    layers = (
+    layers: tuple[tuple[RuleSource, ErrorTable], ...] = (
         ("tried", ErrorTable(chain.default, tuple(rule.rule() for rule in tried))),
         ("settings", ErrorTable(chain.default, tuple(rule.rule() for rule in network.error_rules))),
         ("chain", chain),
@@ -45,16 +61,16 @@ def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) 
     )
     row = policy(verdict.kind)
     passed = uniform_code(verdict.kind, question.code) if network.uniform_error_codes else question.code
-    return {
-        "kind": str(verdict.kind),
-        "why": verdict.rule_text,
-        "by": by,
-        "folded": fold(question.message),
-        "retry": row.retry,
-        "breaker": row.breaker,
-        "client": row.client,
-        "client_code": row.code if row.client == "own-error" else passed,
-    }
+    return Treatment(
+        kind=str(verdict.kind),
+        why=verdict.rule_text,
+        by=by,
+        folded=fold(question.message),
+        retry=row.retry,
+        breaker=row.breaker,
+        client=row.client,
+        client_code=row.code if row.client == "own-error" else passed,
+    )
 
 
 def _rule(number: int, rule: Mapping[str, Any]) -> ErrorRuleSettings:

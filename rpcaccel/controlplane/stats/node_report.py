@@ -4,7 +4,6 @@ document."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta
@@ -12,9 +11,8 @@ from msgspec import Meta
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.node_history import NodeSum, Over, PastTotal
-from rpcaccel.controlplane.stats.proof_document import ProofNow, proof_document
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from rpcaccel.controlplane.stats.summaries import At, Seconds, Share
+from rpcaccel.controlplane.stats.summaries import At, ProofNow, Seconds, Share, iso, proof_document
 from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.stats.comparison import compare, pool
@@ -282,7 +280,7 @@ def _quota(
             "used": use.used,
             "limit": use.limit,
             "projected": use.used + pace * max(0.0, use.renews - gathered.at),
-            "renews": datetime.fromtimestamp(use.renews, UTC).isoformat(timespec="seconds"),
+            "renews": iso(use.renews),
         }
         for use in view.quota
     ]

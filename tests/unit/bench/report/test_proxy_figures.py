@@ -34,11 +34,11 @@ def test_the_figures_of_a_run_are_those_that_the_admin_api_tells_of_it() -> None
     found, told = between(before, reading(view, 110.0)), shown(view)
     assert (found.version, found.seconds) == (rpcaccel.__version__, 10.0)
     assert found.requests == view.tally.requests
-    assert (found.calls, found.hit.count, found.hit_ratio) == (told["calls"], told["hits"], told["hit_ratio"])
-    assert (found.outcomes["error"], found.outcomes["client_error"]) == (told["errors"], told["client_errors"])
-    for mine, theirs in ((found.hit, told["hit"]), (found.miss, told["miss"])):
+    assert (found.calls, found.hit.count, found.hit_ratio) == (told.calls, told.hits, told.hit_ratio)
+    assert (found.outcomes["error"], found.outcomes["client_error"]) == (told.errors, told.client_errors)
+    for mine, theirs in ((found.hit, told.hit), (found.miss, told.miss)):
         assert theirs is not None
-        assert (mine.count, mine.quantile(0.5), mine.quantile(0.99)) == (theirs["count"], theirs["p50"], theirs["p99"])
+        assert (mine.count, mine.quantile(0.5), mine.quantile(0.99)) == (theirs.count, theirs.p50, theirs.p99)
     assert found.mean is not None
     assert not found.restarted
 
@@ -47,12 +47,12 @@ def test_what_was_counted_before_the_run_is_not_in_its_figures() -> None:
     view = SampleView()
     view.advance(60.0)
     bump(view.tally.node("harmony-s0", "a").failures, "timeout")
-    before, calls, requests = reading(view), shown(view)["calls"], view.tally.requests
+    before, calls, requests = reading(view), shown(view).calls, view.tally.requests
     nodes = {node.node: node for node in view.snapshot().nodes}
     view.advance(5.0)
     bump(view.tally.node("harmony-s0", "a").failures, "timeout")
     found = between(before, reading(view))
-    assert (found.requests, found.calls) == (view.tally.requests - requests, shown(view)["calls"] - calls)
+    assert (found.requests, found.calls) == (view.tally.requests - requests, shown(view).calls - calls)
     assert {node.name: node.calls for node in found.nodes} == {
         node.node: node.calls - nodes[node.node].calls for node in view.snapshot().nodes
     }
@@ -70,7 +70,7 @@ def test_a_proxy_that_was_started_again_is_told_of_since_its_start() -> None:
     old.advance(60.0)
     new.advance(3.0)
     found = between(reading(old), reading(new))
-    assert (found.restarted, found.requests, found.calls) == (True, new.tally.requests, shown(new)["calls"])
+    assert (found.restarted, found.requests, found.calls) == (True, new.tally.requests, shown(new).calls)
 
 
 def test_nodes_of_several_networks_are_told_apart_and_figures_of_all_are_added_up() -> None:

@@ -9,8 +9,7 @@ import structlog
 
 from rpcaccel.controlplane.admin.admin_app import Admin, Page
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute
-from rpcaccel.controlplane.admin.problems import TITLES
-from rpcaccel.controlplane.admin.settings_api import LARGEST
+from rpcaccel.controlplane.admin.handling import LARGEST, TITLES
 from rpcaccel.controlplane.workers.link import LocalLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.core.cache.entry import Selection

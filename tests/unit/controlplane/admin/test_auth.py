@@ -10,8 +10,8 @@ import pytest
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.auth import COOKIE, Gate, Who, admit, bearer, same_site
+from rpcaccel.controlplane.admin.handling import ProblemError
 from rpcaccel.controlplane.admin.login_throttle import PAUSE, TRIES, WAITING_OF_ADDRESS
-from rpcaccel.controlplane.admin.problems import ProblemError
 from tests.support.waiting import threads_held
 
 OPS, EYE = hash_password("ops-pw", log_n=4), hash_password("eye-pw", log_n=4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.admin.admin_routes import Control
+from rpcaccel.controlplane.admin.handling import Control
 from rpcaccel.controlplane.supervisor import Supervisor
 from tests.support.sample_control import SampleControl, sample_settings
 

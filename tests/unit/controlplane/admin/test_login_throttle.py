@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from rpcaccel.controlplane.admin.handling import ProblemError
 from rpcaccel.controlplane.admin.login_throttle import (
     HELD,
     HOLD,
@@ -21,7 +22,6 @@ from rpcaccel.controlplane.admin.login_throttle import (
     Tries,
     never,
 )
-from rpcaccel.controlplane.admin.problems import ProblemError
 from tests.support.waiting import settle
 
 HERE = "1.1.1.1"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
@@ -12,17 +11,12 @@ from rpcaccel.controlplane.admin.openapi import describe
 from rpcaccel.controlplane.stats.error_documents import errors, opened, refused_requests
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
 from rpcaccel.core.stats.error_log import ErrorLog
-from tests.support.described_answers import problems
+from tests.support.described_answers import problems, sent
 from tests.support.sample_control import sample_settings
 from tests.support.sample_errors import sample_log
 from tests.support.sample_view import NETWORK, SampleView
 
 DESCRIPTION = describe(ROUTES, lambda _: None)
-
-
-def sent(document: Any) -> Any:
-    """A document as it comes to a client."""
-    return msgspec.json.decode(msgspec.json.encode(document))
 
 
 @pytest.mark.parametrize("log", [ErrorLog(), sample_log(1000.0)])
@@ -45,8 +39,8 @@ def test_errors_are_as_they_are_described(log: ErrorLog, minutes: int) -> None:
 )
 def test_what_would_be_done_with_an_error_is_as_it_is_described(message: str, rules: Any, by: str) -> None:
     made = treatment(ErrorQuestion(NETWORK, message, rules=rules), sample_settings().networks)
-    assert made["by"] == by
-    assert problems(DESCRIPTION, "POST", "/api/v1/errors/try", made) == []
+    assert made.by == by
+    assert problems(DESCRIPTION, "POST", "/api/v1/errors/try", sent(made)) == []
 
 
 def test_a_worker_that_has_not_reported_and_a_node_that_does_not_answer_are_described() -> None:

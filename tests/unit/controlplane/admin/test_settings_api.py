@@ -15,7 +15,8 @@ import pytest
 from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.settings_api import LARGEST, ChangeRoutes
+from rpcaccel.controlplane.admin.handling import LARGEST
+from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.settings.ledger import Origin, state_file
 from rpcaccel.core import client_limits
 from rpcaccel.core.heads.node_trial import NodeTrial
