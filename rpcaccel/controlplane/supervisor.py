@@ -20,7 +20,6 @@ from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.documents import WHILE
-from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
@@ -187,7 +186,7 @@ class Supervisor:
             control=self,
             settings=lambda: self.settings.admin,
             links=self.links,
-            sessions=SessionFile(beside(state.path, "sessions.json")) if state is not None else None,
+            sessions=beside(state.path, "sessions.json") if state is not None else None,
             history=self._history,
         )
         try:

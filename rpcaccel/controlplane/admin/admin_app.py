@@ -30,7 +30,7 @@ from rpcaccel.config.validate import OPEN, is_open
 from rpcaccel.controlplane.admin import admin_connections, documents, openapi
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.alert_routes import AlertRoutes, attention_document
-from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Login, admit, has_left, same_site
+from rpcaccel.controlplane.admin.auth import ADDRESS, PROOF, WHO, FailedLogins, Gate, admit, has_left, same_site
 from rpcaccel.controlplane.admin.client_documents import ClientDocument, Clients, client_document, clients_document
 from rpcaccel.controlplane.admin.diagnostics import ExplainedCall, QueryRoutes, explain
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
@@ -45,7 +45,7 @@ from rpcaccel.controlplane.admin.handling import (
     ProblemError,
     json_response,
 )
-from rpcaccel.controlplane.admin.sessions import SessionFile, Sessions
+from rpcaccel.controlplane.admin.sessions import Sessions
 from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
 from rpcaccel.controlplane.settings.audit import Author
@@ -133,14 +133,14 @@ class Admin:
         links: Sequence[Link] = (),
         settings: Callable[[], AdminSettings] = AdminSettings,
         files: dict[str, Page] | None = None,
-        sessions: SessionFile | None = None,
+        sessions: Path | None = None,
         history: History | None = None,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`settings` gives the accounts of the moment; `sessions` keeps their sessions over a restart; `history` takes
-        in what is sampled; `interval`: seconds between two points of it.
+        """`settings` gives the accounts of the moment; `sessions` is the file of their sessions; `history` takes in
+        what is sampled; `interval`: seconds between two points of it.
 
         Raises ValueError with the fault of `listen`.
         """
@@ -155,7 +155,6 @@ class Admin:
         self.gate = Gate(settings, clock, failed=self._failed_logins.tell, sessions=self._sessions)
         self.change_routes = ChangeRoutes(control)
         self.weight_routes = WeightRoutes(self.change_routes, view, self.history, wall)
-        self.session = Login(self.gate, settings, self._address_of)
         self.query_routes = QueryRoutes(self.history, view, lambda: control.ledger.settings)
         self.alert_routes = AlertRoutes(control.alerts)
         self._settings = settings
@@ -268,13 +267,14 @@ class Admin:
             if route.guard in ("login", "change"):
                 same_site(request.headers)
             who = None
-            if route.guard != "open" or route.handler == "session.show":
+            request[ADDRESS] = self._address_of(request)
+            if route.guard != "open" or route.handler == "gate.show":
                 gone = partial(has_left, request)
-                who = await self.gate.who(request.headers, request.cookies, self._address_of(request), gone)
+                who = await self.gate.who(request.headers, request.cookies, request[ADDRESS], gone)
             admit(who, route.guard)
             request[WHO] = who
             request[AUTHOR] = Author(who.name if who else "", _via(request))
-            request[STILL_ALLOWED] = lambda: self.gate.still(request.headers, request.cookies)
+            request[STILL_ALLOWED] = lambda: self.gate.known(request.headers, request.cookies) is not None
             await _have_body(request)
             answer = await handler(request)
             if route.guard == "change":

@@ -125,9 +125,9 @@ ROUTES: tuple[AdminRoute, ...] = (
                settings.ProbeOutcome),
     AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/prove", "change_routes.prove", "change", settings.ProofBegun),
     AdminRoute("POST", f"{_API}/nodes/test", "change_routes.test_node", "change", NodeTrial, settings.NodeTrialRequest),
-    AdminRoute("GET", f"{_API}/session", "session.show", "open", Session),
-    AdminRoute("POST", f"{_API}/session", "session.begin", "login", Session, LoginRequest),
-    AdminRoute("DELETE", f"{_API}/session", "session.end", "login", content=""),
+    AdminRoute("GET", f"{_API}/session", "gate.show", "open", Session),
+    AdminRoute("POST", f"{_API}/session", "gate.begin", "login", Session, LoginRequest),
+    AdminRoute("DELETE", f"{_API}/session", "gate.end", "login", content=""),
     AdminRoute("GET", "/{file:[^/].*|}", "page", "open", content="text/html"),
 )
 # fmt: on

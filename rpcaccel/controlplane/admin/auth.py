@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import structlog
@@ -56,6 +56,12 @@ class Session(Struct, frozen=True):
     role: Literal["admin", "read"] | None
 
 
+WHO: web.RequestKey[Who | None] = web.RequestKey("who")
+"""The account of a request, as the guard found it."""
+ADDRESS = web.RequestKey("address", str)
+"""The address of the client, by which logins are throttled and logged."""
+
+
 class LoginRequest(Struct, frozen=True):
     """The body of a login."""
 
@@ -64,10 +70,9 @@ class LoginRequest(Struct, frozen=True):
 
 
 class Gate:
-    """Authenticates requests by session or token. `settings` returns the accounts of the moment; `failed` is called
-    with the name, the address and the reason of each failed login. Comparing a password is slow on purpose, so compared
-    passwords are remembered by a digest that only this run of the program can make: a right password that comes again
-    does not wait, and a wrong one, as from a program with an old password, costs nothing."""
+    """Authenticates requests by session or token, and has the handlers of /api/v1/session. Comparing a password is slow
+    on purpose, so compared passwords are remembered by a digest that only this run of the program can make: a right
+    password that comes again does not wait, and a wrong one, as from a program with an old password, costs nothing."""
 
     def __init__(
         self,
@@ -78,6 +83,8 @@ class Gate:
         failed: Callable[[str, str, str], None] = lambda _name, _remote, _why: None,
         sessions: Sessions | None = None,
     ) -> None:
+        """`settings` returns the accounts of the moment; `failed` is called with the name, the address and the reason
+        of each failed login."""
         self._settings = settings
         self._sessions = sessions or Sessions(clock)
         self._failed = failed
@@ -105,35 +112,23 @@ class Gate:
     ) -> Who | None:
         """The account of a request; None when it names none. `gone` tells whether the client has closed its connection.
         Raises ProblemError when too many passwords are being tried."""
+        if self.required and (token := bearer(headers)) is not None:
+            name, _, password = token.partition(":")
+            await self._compare(name, password, remote, gone)
+        return self.known(headers, cookies)
+
+    def known(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Who | None:
+        """The account of a request, by a session or by a token that was compared before. No password is compared, so
+        that this can be called often."""
         accounts = self._settings().accounts
         if not accounts:
             return Who(LOCAL, "admin")
-        if (token := bearer(headers)) is not None:
-            return await self._by_token(token, remote, gone)
-        return self._by_cookie(cookies)
-
-    def still(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
-        """Whether these headers and cookies would still be accepted. No password is compared, so that this can be
-        called often."""
-        accounts = self._settings().accounts
-        if not accounts:
-            return True
-        if (token := bearer(headers)) is not None:
-            name, _, password = token.partition(":")
-            return self._verdict(name, password) is True
-        return self._by_cookie(cookies) is not None
-
-    def _by_cookie(self, cookies: Mapping[str, str]) -> Who | None:
-        accounts = self._settings().accounts
-        name = self._sessions.name_of(cookies.get(COOKIE, ""), accounts)
+        if (token := bearer(headers)) is None:
+            name = self._sessions.name_of(cookies.get(COOKIE, ""), accounts)
+        else:  # NAME:PASSWORD
+            said, _, password = token.partition(":")
+            name = said if self._verdict(said, password) else None
         return None if name is None else Who(name, accounts[name].role)
-
-    async def _by_token(self, token: str, remote: str, gone: Callable[[], bool]) -> Who | None:
-        """A token is NAME:PASSWORD."""
-        name, _, password = token.partition(":")
-        if not await self._compare(name, password, remote, gone):
-            return None
-        return Who(name, self._settings().accounts[name].role)
 
     async def login(self, name: str, password: str, remote: str, gone: Callable[[], bool] = never) -> str:
         """A new session's secret, for the cookie. Raises ProblemError."""
@@ -144,6 +139,33 @@ class Gate:
     def logout(self, secret: str) -> None:
         """End a session."""
         self._sessions.end(secret)
+
+    # -- handlers --------------------------------------------------------------------------------------------------
+
+    async def show(self, request: web.Request) -> Session:
+        """The account that is logged in, and whether a login is needed."""
+        return self._shown(request[WHO])
+
+    async def begin(self, request: web.Request) -> web.Response:
+        """Log in."""
+        asked = read(await request.read(), LoginRequest)
+        secret = await self.login(asked.user, asked.password, request[ADDRESS], partial(has_left, request))
+        settings = self._settings()
+        response = json_response(self._shown(Who(asked.user, settings.accounts[asked.user].role)))
+        response.set_cookie(COOKIE, secret, max_age=int(settings.session), **_cookie(request))
+        return response
+
+    async def end(self, request: web.Request) -> web.Response:
+        """Log out."""
+        self.logout(request.cookies.get(COOKIE, ""))
+        response = web.Response(status=204)
+        response.del_cookie(COOKIE, **_cookie(request))
+        return response
+
+    def _shown(self, who: Who | None) -> Session:
+        return Session(self.required, who.name if who else None, who.role if who else None)
+
+    # -- passwords -------------------------------------------------------------------------------------------------
 
     async def _compare(self, name: str, password: str, remote: str, gone: Callable[[], bool]) -> bool:
         """Whether this is the account's password. An unknown name takes as long. Raises ProblemError when too many are
@@ -237,9 +259,6 @@ _LONGEST = 64
 
 log = structlog.get_logger("rpcaccel.admin")
 
-WHO: web.RequestKey[Who | None] = web.RequestKey("who")
-"""The account of a request, as the guard found it."""
-
 
 class FailedLogins:
     """Tells the log and the event stream of each login that fails, within bounds."""
@@ -271,51 +290,9 @@ class FailedLogins:
         self._events.tell("login", {**about, "at": self._wall()})
 
 
-class Login:
-    """Handlers of /api/v1/session."""
-
-    def __init__(
-        self, gate: Gate, settings: Callable[[], AdminSettings], address: Callable[[web.Request], str]
-    ) -> None:
-        """`address` returns the address of the client."""
-        self._gate = gate
-        self._settings = settings
-        self._address = address
-
-    def __repr__(self) -> str:
-        return f"<Login {self._gate!r}>"
-
-    async def show(self, request: web.Request) -> Session:
-        """The account that is logged in, and whether a login is needed."""
-        return self._told(request[WHO])
-
-    async def begin(self, request: web.Request) -> web.Response:
-        """Log in."""
-        asked = read(await request.read(), LoginRequest)
-        gone = partial(has_left, request)
-        secret = await self._gate.login(asked.user, asked.password, self._address(request), gone)
-        settings = self._settings()
-        response = json_response(self._told(Who(asked.user, settings.accounts[asked.user].role)))
-        response.set_cookie(
-            COOKIE,
-            secret,
-            max_age=int(settings.session),
-            httponly=True,
-            samesite="Strict",
-            secure=request.secure,
-            path="/",
-        )
-        return response
-
-    async def end(self, request: web.Request) -> web.Response:
-        """Log out."""
-        self._gate.logout(request.cookies.get(COOKIE, ""))
-        response = web.Response(status=204)
-        response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict", secure=request.secure)
-        return response
-
-    def _told(self, who: Who | None) -> Session:
-        return Session(self._gate.required, who.name if who else None, who.role if who else None)
+def _cookie(request: web.Request) -> Any:
+    """What the cookie of a session is set and taken away with."""
+    return {"httponly": True, "samesite": "Strict", "secure": request.secure, "path": "/"}
 
 
 def has_left(request: web.Request) -> bool:
