@@ -19,10 +19,10 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.documents import WHILE
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
+from rpcaccel.controlplane.documents.current_figures import WHILE
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
 from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements

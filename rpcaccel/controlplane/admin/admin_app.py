@@ -27,11 +27,10 @@ import rpcaccel
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
-from rpcaccel.controlplane.admin import admin_connections, documents, openapi
+from rpcaccel.controlplane.admin import admin_connections, openapi
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.alert_routes import AlertRoutes, attention_document
 from rpcaccel.controlplane.admin.auth import ADDRESS, PROOF, WHO, FailedLogins, Gate, admit, has_left, same_site
-from rpcaccel.controlplane.admin.client_documents import ClientDocument, Clients, client_document, clients_document
 from rpcaccel.controlplane.admin.diagnostics import ExplainedCall, QueryRoutes, explain
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
 from rpcaccel.controlplane.admin.handling import (
@@ -48,14 +47,16 @@ from rpcaccel.controlplane.admin.handling import (
 from rpcaccel.controlplane.admin.sessions import Sessions
 from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
+from rpcaccel.controlplane.documents import current_figures, error_documents
+from rpcaccel.controlplane.documents.client_figures import ClientDocument, Clients, client_document, clients_document
+from rpcaccel.controlplane.documents.error_documents import ErrorGroupOpened, ErrorsNow
+from rpcaccel.controlplane.documents.error_treatment import ErrorQuestion, Treatment, treatment
 from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.stats import error_documents, prometheus
+from rpcaccel.controlplane.stats import prometheus
 from rpcaccel.controlplane.stats.attention import attention
-from rpcaccel.controlplane.stats.error_documents import ErrorGroupOpened, ErrorsNow
 from rpcaccel.controlplane.stats.failing_nodes import WHILE, failing_nodes
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.host_book import HostsNow
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, Treatment, treatment
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.stats.series import CLIENT_RANGES, client_past
 from rpcaccel.controlplane.stats.snapshot import AdminView, Frame, Notice
@@ -312,30 +313,30 @@ class Admin:
         """This description of the API (OpenAPI 3.1)."""
         return openapi.describe(ROUTES, lambda name: attrgetter(name)(self))
 
-    async def overview(self, _request: web.Request) -> documents.Overview:
+    async def overview(self, _request: web.Request) -> current_figures.Overview:
         """The document of the first view."""
         said = attention_document(self._attention(self._clock()), self._control.alerts)
         settings, revision = self.view.settings(), self._control.ledger.revision
-        return documents.overview(self._frame, self.history, settings, self._wall(), revision, said)
+        return current_figures.overview(self._frame, self.history, settings, self._wall(), revision, said)
 
     def _attention(self, now: float) -> list[Notice]:
         """What needs attention at the moment of the latest frame: what the page shows, and what alerts are made of."""
-        minute, limits = self.history.window(documents.MINUTE), self._control.ledger.settings.errors
+        minute, limits = self.history.window(current_figures.MINUTE), self._control.ledger.settings.errors
         failing = error_documents.failing(minute, self._control.errors, limits, now)
         nodes = failing_nodes(self.history.window(WHILE), self.view.errors(), self._wall())
         return attention(self._frame, [*failing, *nodes])
 
-    async def nodes(self, _request: web.Request) -> documents.Nodes:
+    async def nodes(self, _request: web.Request) -> current_figures.Nodes:
         """The nodes with their states and figures."""
-        return documents.nodes(self._frame, self.history)
+        return current_figures.nodes(self._frame, self.history)
 
-    async def methods(self, _request: web.Request) -> documents.Methods:
+    async def methods(self, _request: web.Request) -> current_figures.Methods:
         """The methods that were called, with their figures."""
-        return documents.methods(self._frame, self.history)
+        return current_figures.methods(self._frame, self.history)
 
-    async def cache(self, _request: web.Request) -> documents.Cache:
+    async def cache(self, _request: web.Request) -> current_figures.Cache:
         """The cache tiers and cache classes with their figures."""
-        return documents.cache(self._frame, self.history)
+        return current_figures.cache(self._frame, self.history)
 
     async def hosts(self, _request: web.Request) -> HostsNow:
         """The hosts that share a Redis with this one, what they do, and who of them is behind."""
@@ -365,7 +366,7 @@ class Admin:
 
     async def clients(self, _request: web.Request) -> Clients:
         """The holders of API keys and callers without one."""
-        window = self.history.window(documents.WHILE)
+        window = self.history.window(current_figures.WHILE)
         return clients_document(self._frame.snapshot, window, self.view.settings(), self._clock())
 
     async def client(self, request: web.Request) -> ClientDocument:
@@ -384,7 +385,7 @@ class Admin:
         there = self._control.ledger.settings.networks
         if network and network not in there:
             raise ProblemError(404, "not-found", f"no network is called {network!r}: there are {', '.join(there)}")
-        refused = error_documents.refused_requests(self._frame.snapshot, self.history.window(documents.MINUTE))
+        refused = error_documents.refused_requests(self._frame.snapshot, self.history.window(current_figures.MINUTE))
         return error_documents.errors(
             self._control.errors,
             self.view.errors(),

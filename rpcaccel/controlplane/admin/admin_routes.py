@@ -9,17 +9,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.admin import settings_api as settings
 from rpcaccel.controlplane.admin.auth import Guard, LoginRequest, Session
-from rpcaccel.controlplane.admin.client_documents import ClientDocument, Clients
 from rpcaccel.controlplane.admin.diagnostics import CallRequest, ExplainedCall, Ran
 from rpcaccel.controlplane.admin.weight_routes import WeightsRequest
 from rpcaccel.controlplane.alerts.alerting import AlertsNow, AlertTestRequest, AlertTests
 from rpcaccel.controlplane.alerts.mutes import MuteRequest
-from rpcaccel.controlplane.stats.error_documents import ErrorGroupOpened, ErrorsNow
+from rpcaccel.controlplane.documents import current_figures
+from rpcaccel.controlplane.documents.client_figures import ClientDocument, Clients
+from rpcaccel.controlplane.documents.error_documents import ErrorGroupOpened, ErrorsNow
+from rpcaccel.controlplane.documents.error_treatment import ErrorQuestion, Treatment
 from rpcaccel.controlplane.stats.host_book import HostsNow
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, Treatment
 from rpcaccel.controlplane.stats.node_report import NodesReport
 from rpcaccel.controlplane.stats.series import MethodPast, Past
 from rpcaccel.controlplane.workers.operations import Purged, PurgeRequest, RecordedCalls, RecordRequest
@@ -82,16 +82,16 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("GET", "/healthz", "healthz", "open", content="text/plain"),
     AdminRoute("GET", "/metrics", "metrics", "read", content="text/plain"),
     AdminRoute("GET", f"{_API}/openapi.json", "openapi", "read"),
-    AdminRoute("GET", f"{_API}/overview", "overview", "read", documents.Overview),
+    AdminRoute("GET", f"{_API}/overview", "overview", "read", current_figures.Overview),
     AdminRoute("GET", f"{_API}/history", "query_routes.past", "read", Past, query=_RANGE),
-    AdminRoute("GET", f"{_API}/nodes", "nodes", "read", documents.Nodes),
+    AdminRoute("GET", f"{_API}/nodes", "nodes", "read", current_figures.Nodes),
     AdminRoute("GET", f"{_API}/nodes/report", "weight_routes.report", "read", NodesReport, query=_OVER),
     AdminRoute("POST", f"{_API}/networks/{{network}}/weights", "weight_routes.apply", "change",
                settings.SettingsNow, WeightsRequest, conditional=True),
-    AdminRoute("GET", f"{_API}/methods", "methods", "read", documents.Methods),
+    AdminRoute("GET", f"{_API}/methods", "methods", "read", current_figures.Methods),
     AdminRoute("GET", f"{_API}/methods/history", "query_routes.method", "read", MethodPast, query=_METHOD),
     AdminRoute("GET", f"{_API}/methods/known", "change_routes.known_methods", "read", dict[str, list[str]]),
-    AdminRoute("GET", f"{_API}/cache", "cache", "read", documents.Cache),
+    AdminRoute("GET", f"{_API}/cache", "cache", "read", current_figures.Cache),
     AdminRoute("POST", f"{_API}/run", "query_routes.run", "change", Ran, CallRequest),
     AdminRoute("POST", f"{_API}/explain", "explain", "read", ExplainedCall, CallRequest),
     AdminRoute("POST", f"{_API}/purge", "purge", "change", Purged, PurgeRequest),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from rpcaccel.controlplane.admin.documents import Attention
 from rpcaccel.controlplane.admin.handling import AUTHOR, body_of
 from rpcaccel.controlplane.alerts.alert_book import alert_id
 from rpcaccel.controlplane.alerts.alerting import Alerting, AlertsNow, AlertTestRequest, AlertTests
 from rpcaccel.controlplane.alerts.mutes import MuteRequest
+from rpcaccel.controlplane.documents.current_figures import Attention
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.core.wire.printable import printable
 

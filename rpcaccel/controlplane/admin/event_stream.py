@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.admin.handling import Control
+from rpcaccel.controlplane.documents import current_figures
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.points import point_of
 from rpcaccel.controlplane.stats.series import columns
@@ -49,5 +49,5 @@ class LiveEvents:
             "adopted": self._control.adopted(),
             "workers": len(self._control.workers()),
             "point": {name: column[0] for name, column in newest.items()} if newest["at"] else None,
-            **asdict(documents.moment(frame, history)),
+            **asdict(current_figures.moment(frame, history)),
         }

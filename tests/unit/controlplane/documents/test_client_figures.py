@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcaccel.controlplane.admin.client_documents import clients_document
+from rpcaccel.controlplane.documents.client_figures import clients_document
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.core.stats.tally import Tally
 from tests.support.described_answers import sent

@@ -8,8 +8,8 @@ import pytest
 
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.controlplane.stats.error_documents import errors, opened, refused_requests
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
+from rpcaccel.controlplane.documents.error_documents import errors, opened, refused_requests
+from rpcaccel.controlplane.documents.error_treatment import ErrorQuestion, treatment
 from rpcaccel.core.stats.error_log import ErrorLog
 from tests.support.described_answers import problems, sent
 from tests.support.sample_control import sample_settings

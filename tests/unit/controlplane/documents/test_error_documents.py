@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.config.sections import ErrorsSettings
-from rpcaccel.controlplane.stats.error_documents import TOP_METHODS, errors, failing, most, opened, refused_requests
+from rpcaccel.controlplane.documents.error_documents import TOP_METHODS, errors, failing, most, opened, refused_requests
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.failure import FailureKind, policy
