@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
@@ -27,11 +26,21 @@ import rpcaccel
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
-from rpcaccel.controlplane.admin import admin_connections, openapi
-from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute
+from rpcaccel.controlplane.admin import admin_connections
+from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, describe
 from rpcaccel.controlplane.admin.alert_routes import AlertRoutes, attention_document
-from rpcaccel.controlplane.admin.auth import ADDRESS, PROOF, WHO, FailedLogins, Gate, admit, has_left, same_site
-from rpcaccel.controlplane.admin.diagnostics import ExplainedCall, QueryRoutes, explain
+from rpcaccel.controlplane.admin.auth import (
+    ADDRESS,
+    PROOF,
+    WHO,
+    FailedLogins,
+    Gate,
+    Sessions,
+    admit,
+    has_left,
+    same_site,
+)
+from rpcaccel.controlplane.admin.diagnostics import QueryRoutes
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
 from rpcaccel.controlplane.admin.handling import (
     AUTHOR,
@@ -44,7 +53,6 @@ from rpcaccel.controlplane.admin.handling import (
     ProblemError,
     json_response,
 )
-from rpcaccel.controlplane.admin.sessions import Sessions
 from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
 from rpcaccel.controlplane.documents import current_figures, error_documents
@@ -61,18 +69,9 @@ from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.stats.series import CLIENT_RANGES, client_past
 from rpcaccel.controlplane.stats.snapshot import AdminView, Frame, Notice
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.controlplane.workers.operations import (
-    OperationRefused,
-    Purged,
-    RecordedCalls,
-    purge,
-    read,
-    record,
-    wanted_of,
-)
+from rpcaccel.controlplane.workers.operations import OperationRefused, read
 from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
 from rpcaccel.core.wire.forwarded_for import Trust
-from rpcaccel.dataplane.rpc.recorder import UNASKED_SECONDS
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -156,19 +155,17 @@ class Admin:
         self.gate = Gate(settings, clock, failed=self._failed_logins.tell, sessions=self._sessions)
         self.change_routes = ChangeRoutes(control)
         self.weight_routes = WeightRoutes(self.change_routes, view, self.history, wall)
-        self.query_routes = QueryRoutes(self.history, view, lambda: control.ledger.settings)
+        self.query_routes = QueryRoutes(self.history, view, control, links, clock)
         self.alert_routes = AlertRoutes(control.alerts)
         self._settings = settings
         self._control = control
-        self._live_events = LiveEvents(control)
+        self.live_events = LiveEvents(control)
         self._host, self._port = place
         self._name = name_asked(f"{self._host}:0")
-        self._links = links
         self._files = page_files() if files is None else files
         self._interval, self._clock, self._wall = interval, clock, wall
         self._frame: Frame = view.frame()
         self._logged: Frame | None = None
-        self._recording_until = -math.inf
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
 
@@ -216,7 +213,7 @@ class Admin:
         now, at = self._clock(), self._wall()
         self.history.add(self._frame.snapshot, now, at)
         self.history.nodes.add(self._frame.snapshot.nodes, self._frame.nodes, now, at)
-        self._live_events.tell(self._frame, self.history, self._wall())
+        self.live_events.tell(self._frame, self.history, self._wall())
         self._control.alerts.look(self._attention(now))
 
     async def _sampling(self, _app: web.Application) -> AsyncIterator[None]:
@@ -311,7 +308,7 @@ class Admin:
 
     async def openapi(self, _request: web.Request) -> dict[str, Any]:
         """This description of the API (OpenAPI 3.1)."""
-        return openapi.describe(ROUTES, lambda name: attrgetter(name)(self))
+        return describe(ROUTES, lambda name: attrgetter(name)(self))
 
     async def overview(self, _request: web.Request) -> current_figures.Overview:
         """The document of the first view."""
@@ -341,28 +338,6 @@ class Admin:
     async def hosts(self, _request: web.Request) -> HostsNow:
         """The hosts that share a Redis with this one, what they do, and who of them is behind."""
         return self._control.hosts()
-
-    async def explain(self, request: web.Request) -> ExplainedCall:
-        """Explain how a call would be treated."""
-        return await explain(await request.read(), self._links)
-
-    async def purge(self, request: web.Request) -> Purged:
-        """Remove kept answers, here and on the hosts that share the Redis."""
-        body = await request.read()
-        done = await purge(body, self._links)
-        if not done.dry_run:
-            about = {"memory": done.memory, "disk": done.disk, "store": done.store}
-            log.info("kept answers are purged", by=request[AUTHOR].name, **about)
-            await self._control.purged(body, complete=done.complete)
-        return done
-
-    async def record(self, request: web.Request) -> RecordedCalls:
-        """Hand over the calls that clients made since the last time, and go on keeping them for a while."""
-        wanted, now = wanted_of(await request.read()), self._clock()
-        if not wanted.stop and now > self._recording_until:
-            log.info("calls are being recorded", by=request[AUTHOR].name, share=wanted.sample)
-        self._recording_until = -math.inf if wanted.stop else now + UNASKED_SECONDS
-        return await record(wanted, self._links)
 
     async def clients(self, _request: web.Request) -> Clients:
         """The holders of API keys and callers without one."""

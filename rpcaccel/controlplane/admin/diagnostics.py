@@ -1,4 +1,5 @@
-"""The part of the admin API that looks closer: the past of everything or of one method, and how a single call goes.
+"""The part of the admin API that looks closer: the past of everything or of one method, how a single call goes, and
+what the workers keep of answers and calls.
 
 `POST /api/v1/explain` tells how a call would be treated, and what every process holds of its answer. `POST /api/v1/run`
 sends a call through the proxy's own front over a connection of its own, as a client would, and tells how it went.
@@ -13,23 +14,32 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 from urllib.parse import quote
 
+import structlog
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 from msgspec import Meta, Raw, Struct
 from yarl import URL
 
-from rpcaccel.config.model import Settings
 from rpcaccel.config.secrets import parse_listen
-from rpcaccel.controlplane.admin.handling import ProblemError
+from rpcaccel.controlplane.admin.handling import AUTHOR, Control, ProblemError
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import RANGES, MethodPast, Past, PastQuestion, method_past, past
 from rpcaccel.controlplane.stats.snapshot import AdminView
 from rpcaccel.controlplane.stats.summaries import extended
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.controlplane.workers.operations import OperationRefused, read
+from rpcaccel.controlplane.workers.operations import (
+    OperationRefused,
+    Purged,
+    RecordedCalls,
+    purge,
+    read,
+    record,
+    wanted_of,
+)
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
 from rpcaccel.core.wire.printable import printable
+from rpcaccel.dataplane.rpc.recorder import UNASKED_SECONDS
 
 PATIENCE = 40.0
 """Seconds: longer than any deadline of a call is by default."""
@@ -39,6 +49,9 @@ LARGEST = 200_000
 
 SHOWN = ("content-type", "server-timing", "retry-after")
 """Headers of the answer that are shown, beside those of the proxy itself."""
+
+
+log = structlog.get_logger("rpcaccel.admin")
 
 
 class CallRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,18 +121,27 @@ def _shown(headers: Mapping[str, str]) -> dict[str, str]:
 class QueryRoutes:
     """Handlers over one history, and the front that `view` knows the address of."""
 
-    def __init__(self, history: History, view: AdminView, settings: Callable[[], Settings]) -> None:
-        """`settings` gives the settings in force."""
+    def __init__(
+        self,
+        history: History,
+        view: AdminView,
+        control: Control,
+        links: Sequence[Link] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._history = history
-        self._settings = settings
         self._view = view
+        self._control = control
+        self._links = links
+        self._clock = clock
+        self._recording_until = -math.inf
 
     def __repr__(self) -> str:
         return f"<QueryRoutes over {self._history!r}>"
 
     async def past(self, request: web.Request) -> Past:
         """The last `range`, or what there is from `from` to `to`: of one network, or of all together."""
-        settings = self._settings()
+        settings = self._control.ledger.settings
         asked = PastQuestion(
             over=request.query.get("range", "5m"),
             network=request.query.get("network", ""),
@@ -146,6 +168,28 @@ class QueryRoutes:
             return await run(asked, front)
         except OSError as error:
             raise ProblemError(502, "no-answer", f"the front did not answer: {error}") from None
+
+    async def explain(self, request: web.Request) -> ExplainedCall:
+        """Explain how a call would be treated."""
+        return await explain(await request.read(), self._links)
+
+    async def purge(self, request: web.Request) -> Purged:
+        """Remove kept answers, here and on the hosts that share the Redis."""
+        body = await request.read()
+        done = await purge(body, self._links)
+        if not done.dry_run:
+            about = {"memory": done.memory, "disk": done.disk, "store": done.store}
+            log.info("kept answers are purged", by=request[AUTHOR].name, **about)
+            await self._control.purged(body, complete=done.complete)
+        return done
+
+    async def record(self, request: web.Request) -> RecordedCalls:
+        """Hand over the calls that clients made since the last time, and go on keeping them for a while."""
+        wanted, now = wanted_of(await request.read()), self._clock()
+        if not wanted.stop and now > self._recording_until:
+            log.info("calls are being recorded", by=request[AUTHOR].name, share=wanted.sample)
+        self._recording_until = -math.inf if wanted.stop else now + UNASKED_SECONDS
+        return await record(wanted, self._links)
 
 
 def _time(query: Mapping[str, str], name: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The part of the admin API about settings and their audit, workers, probes at once, and the stream of events."""
+"""The part of the admin API about settings and their audit, workers, and probes at once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from rpcaccel.config.patch import Edit, difference, to_table, touches
 from rpcaccel.config.schema import Described, described
 from rpcaccel.controlplane.admin.handling import (
     AUTHOR,
-    STILL_ALLOWED,
-    STREAM_HEADERS,
     Control,
     ProblemError,
     body_of,
@@ -48,8 +46,6 @@ PROBE_WITHIN = 10.0
 """Seconds."""
 TRIALS = 8
 """Nodes that are tried at one time; further ones wait."""
-STALLED = 30.0
-"""Seconds after which the connection of a reader that takes nothing is closed."""
 RESTART = (*OF_THE_PROGRAM, *OF_A_WORKER)
 _TOO_DEEP = "it is nested too deeply"
 
@@ -173,12 +169,11 @@ class NodeTrialRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChangeRoutes:
-    """The handlers of settings, audit, workers, probes and events."""
+    """The handlers of settings, audit, workers and probes."""
 
-    def __init__(self, control: Control, stalled: float = STALLED, probe_within: float = PROBE_WITHIN) -> None:
-        """In seconds: the bound of a reader that takes nothing, and of a probe."""
+    def __init__(self, control: Control, probe_within: float = PROBE_WITHIN) -> None:
+        """`probe_within`: seconds that a probe may take."""
         self.control = control
-        self._stalled = stalled
         self._probe_within = probe_within
         self._trials = asyncio.Semaphore(TRIALS)
 
@@ -246,7 +241,7 @@ class ChangeRoutes:
         limit = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 100
         return Changes([line(ledger, change) for change in list(reversed(ledger.audit))[:limit]])
 
-    # -- workers, nodes, events ----------------------------------------------------------------------------------
+    # -- workers, nodes ----------------------------------------------------------------------------------
 
     async def workers(self, _request: web.Request) -> WorkerList:
         """The workers."""
@@ -296,30 +291,6 @@ class ChangeRoutes:
         if found is None:
             raise ProblemError(404, "not-found", f"no network is called {asked.network!r}")
         return found
-
-    async def events(self, request: web.Request) -> web.StreamResponse:
-        """The stream of events, until the reader leaves."""
-        control = self.control
-        response = web.StreamResponse(headers=request[STREAM_HEADERS])
-        response.content_type = "text/event-stream"
-        await response.prepare(request)
-        last = request.headers.get("Last-Event-ID") or request.query.get("last", "")
-        # Subscribed before the greeting is written, so that no event in between is lost.
-        place = control.events.subscribe(last)
-        try:
-            async for frame in control.events.frames(place, {"revision": control.ledger.revision}):
-                if not request[STILL_ALLOWED]():
-                    break
-                async with asyncio.timeout(self._stalled):
-                    await response.write(frame)
-        except ConnectionError:
-            pass
-        except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
-        finally:
-            control.events.leave(place)
-        return response
 
     # -- documents -----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import structlog
 
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import hash_password
-from rpcaccel.controlplane.admin.sessions import MAX_SESSIONS, Sessions
+from rpcaccel.controlplane.admin.auth import MAX_SESSIONS, Sessions
 
 OPS, EYE = hash_password("ops-pw", log_n=4), hash_password("eye-pw", log_n=4)
 

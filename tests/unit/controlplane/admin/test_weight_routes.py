@@ -9,8 +9,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.core.agreement.cases import Case, CaseAnswer
 from tests.support.described_answers import problems
 from tests.support.sample_control import SampleControl

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.controlplane.documents.error_documents import errors, opened, refused_requests
 from rpcaccel.controlplane.documents.error_treatment import ErrorQuestion, treatment
 from rpcaccel.core.stats.error_log import ErrorLog

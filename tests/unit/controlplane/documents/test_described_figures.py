@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.controlplane.documents import current_figures
 from rpcaccel.controlplane.documents.client_figures import clients_document
 from rpcaccel.controlplane.stats.history import History

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.controlplane.stats.node_report import NodesReport, report
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.controlplane.stats.worth import Gathered
