@@ -57,12 +57,16 @@ from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
 from rpcaccel.controlplane.documents import current_figures, error_documents
 from rpcaccel.controlplane.documents.client_figures import ClientDocument, Clients, client_document, clients_document
-from rpcaccel.controlplane.documents.error_documents import ErrorGroupOpened, ErrorsNow
-from rpcaccel.controlplane.documents.error_treatment import ErrorQuestion, Treatment, treatment
+from rpcaccel.controlplane.documents.error_documents import (
+    ErrorGroupOpened,
+    ErrorQuestion,
+    ErrorsNow,
+    Treatment,
+    treatment,
+)
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import prometheus
-from rpcaccel.controlplane.stats.attention import attention
-from rpcaccel.controlplane.stats.failing_nodes import WHILE, failing_nodes
+from rpcaccel.controlplane.stats.attention import NODES_SECONDS, attention, failing_networks, failing_nodes
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.host_book import HostsNow
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
@@ -319,8 +323,8 @@ class Admin:
     def _attention(self, now: float) -> list[Notice]:
         """What needs attention at the moment of the latest frame: what the page shows, and what alerts are made of."""
         minute, limits = self.history.window(current_figures.MINUTE), self._control.ledger.settings.errors
-        failing = error_documents.failing(minute, self._control.errors, limits, now)
-        nodes = failing_nodes(self.history.window(WHILE), self.view.errors(), self._wall())
+        failing = failing_networks(minute, self._control.errors, limits, now)
+        nodes = failing_nodes(self.history.window(NODES_SECONDS), self.view.errors(), self._wall())
         return attention(self._frame, [*failing, *nodes])
 
     async def nodes(self, _request: web.Request) -> current_figures.Nodes:
@@ -427,12 +431,12 @@ async def _have_body(request: web.Request) -> None:
 
 def _minutes(given: str) -> int:
     """The minutes that a request looks back. Raises ProblemError."""
-    if given.isascii() and given.isdigit() and len(given) <= 2 and 1 <= int(given) <= error_documents.LONGEST:
+    if given.isascii() and given.isdigit() and len(given) <= 2 and 1 <= int(given) <= error_documents.MAX_MINUTES:
         return int(given)
     if given:
-        expected = f"a whole number from 1 to {error_documents.LONGEST}"
+        expected = f"a whole number from 1 to {error_documents.MAX_MINUTES}"
         raise ProblemError(422, "invalid-question", f"minutes: found {given[:40]!r}, expected {expected}")
-    return error_documents.LONGEST
+    return error_documents.MAX_MINUTES
 
 
 def _via(request: web.Request) -> str:

@@ -22,8 +22,7 @@ from rpcaccel.controlplane.alerts.alerting import AlertsNow, AlertTestRequest, A
 from rpcaccel.controlplane.alerts.mutes import MuteRequest
 from rpcaccel.controlplane.documents import current_figures
 from rpcaccel.controlplane.documents.client_figures import ClientDocument, Clients
-from rpcaccel.controlplane.documents.error_documents import ErrorGroupOpened, ErrorsNow
-from rpcaccel.controlplane.documents.error_treatment import ErrorQuestion, Treatment
+from rpcaccel.controlplane.documents.error_documents import ErrorGroupOpened, ErrorQuestion, ErrorsNow, Treatment
 from rpcaccel.controlplane.stats.host_book import HostsNow
 from rpcaccel.controlplane.stats.node_report import NodesReport
 from rpcaccel.controlplane.stats.series import MethodPast, Past

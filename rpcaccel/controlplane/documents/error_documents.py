@@ -1,51 +1,30 @@
-"""The documents about errors that clients got, and the notice when too many calls fail."""
+"""The documents about errors that clients got, and about what would be done with an error of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from pydantic import ValidationError
 
-from rpcaccel.config.sections import ErrorsSettings
+from rpcaccel import chains
+from rpcaccel.config.model import NetworkSettings
+from rpcaccel.config.resilience import ErrorRuleSettings
+from rpcaccel.controlplane.stats.attention import most
 from rpcaccel.controlplane.stats.history import Window
-from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.controlplane.stats.summaries import At, Seconds, extended
-from rpcaccel.core.client_limits import ANONYMOUS
-from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.replies.error_rules import ErrorClass, ErrorTable, find, fold
+from rpcaccel.core.replies.failure import policy, uniform_code
 from rpcaccel.core.replies.unknown_errors import UnclassedError
-from rpcaccel.core.stats.counters import OTHER, TallySnapshot
+from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.error_log import FINE, SLOTS, ErrorFault, ErrorGroup, ErrorLog, ErrorSample, UnknownMethod
 
-LEAST_FAILED = 10
-"""Failed calls in a minute below which nobody is called, whatever their share."""
 MINUTE = 60.0
-LONGEST = 60
+MAX_MINUTES = 60
 """Minutes that the log looks back at the most."""
-TOP_METHODS = 50
-_KINDS = {
-    FailureKind.UNKNOWN.value: "errors no rule knows",
-    FailureKind.CONNECT.value: "no connection",
-    FailureKind.TLS.value: "TLS failed",
-    FailureKind.DNS.value: "the host of the URL is not found",
-    FailureKind.RESET_BEFORE_REPLY.value: "connections closed before the reply",
-    FailureKind.BROKEN_REPLY.value: "answers that broke off",
-    FailureKind.TIMEOUT.value: "no answer in time",
-    FailureKind.HTTP_STATUS.value: "HTTP errors of nodes",
-    FailureKind.NOT_JSON_RPC.value: "answers that are no JSON-RPC",
-    FailureKind.WRONG_ID.value: "answers to other calls",
-    FailureKind.IMPOSSIBLE.value: "results that cannot be",
-    FailureKind.DISAGREED.value: "nodes that had to agree differ",
-    FailureKind.RATE_LIMITED.value: "nodes limit the rate",
-    FailureKind.UNAUTHORIZED.value: "nodes refuse the key",
-    FailureKind.MISCONFIGURED.value: "no JSON-RPC at the URL",
-    FailureKind.NODE_BEHIND.value: "nodes have not reached the block",
-    FailureKind.NODE_TIMEOUT.value: "nodes gave up themselves",
-    FailureKind.NO_NODE.value: "no node can be asked",
-    FailureKind.BUSY.value: "all nodes are busy",
-    FailureKind.CANCELLED.value: "calls were cancelled",
-}
-"""The words for every kind of failure that may be the service's doing."""
+MAX_UNKNOWN_METHODS = 50
 _OF_REQUESTS = ("concurrency", "batch")
 """Limits by which a client's whole request is refused before it is a call of any method."""
 
@@ -136,7 +115,7 @@ def errors(
     """The document of all errors, or of those of one network.
 
     Args:
-        minutes: how far `codes`, `lately` and the history look back, LONGEST at the most.
+        minutes: how far `codes`, `lately` and the history look back, MAX_MINUTES at the most.
         method: the method that `groups` are about; all methods if empty.
         now: monotonic seconds, by which the log counts.
         at: seconds since 1970.
@@ -161,14 +140,14 @@ def errors(
         forgotten_errors=log.forgotten_errors,
         refusals=refusals,
         unclassed=[error for error in unclassed if network in ("", error.network)],
-        unknown_methods=[one for one in log.methods() if network in ("", one.network)][:TOP_METHODS],
+        unknown_methods=[one for one in log.methods() if network in ("", one.network)][:MAX_UNKNOWN_METHODS],
         unnamed=log.unnamed,
     )
 
 
 def opened(group: ErrorGroup, now: float) -> ErrorGroupOpened:
     """The document of one group."""
-    return extended(ErrorGroupOpened, _group(group, LONGEST * MINUTE, now), samples=list(reversed(group.samples)))
+    return extended(ErrorGroupOpened, _group(group, MAX_MINUTES * MINUTE, now), samples=list(reversed(group.samples)))
 
 
 def refused_requests(snapshot: TallySnapshot, minute: Window | None) -> list[Refusals]:
@@ -176,57 +155,6 @@ def refused_requests(snapshot: TallySnapshot, minute: Window | None) -> list[Ref
     total, lately = _requests(snapshot), _requests(minute.passed) if minute else {}
     found = [Refusals(reason, lately.get(reason, 0), number) for reason, number in total.items()]
     return sorted(found, key=lambda one: -one.total)
-
-
-def failing(minute: Window | None, log: ErrorLog, settings: ErrorsSettings, now: float) -> list[Notice]:
-    """A sentence about each network of which too many calls fail, and what most of them have in common."""
-    if minute is None:
-        return []
-    found = []
-    for network in sorted({cell.network for cell in minute.passed.cells}):
-        cells = [cell for cell in minute.passed.cells if cell.network == network]
-        failed = sum(cell.errors for cell in cells)
-        accepted = sum(cell.calls - cell.refused for cell in cells)
-        share = failed / accepted if accepted else 0.0
-        if failed < LEAST_FAILED or share < settings.warn:
-            continue
-        over = "minute" if minute.seconds > MINUTE * 0.9 else f"{minute.seconds:.0f} s"
-        text = f"{network}: {share * 100:.3g} % of the calls failed in the last {over} ({failed} of {accepted})"
-        level: Literal["bad", "warn"] = "bad" if share >= settings.bad else "warn"
-        found.append(Notice(level, network, text + _mostly(log, network, now), "failing"))
-    return found
-
-
-def _mostly(log: ErrorLog, network: str, now: float) -> str:
-    """ ": most from node b (no answer in time), method m, client c": what more than half of the failures have in
-    common."""
-    by: dict[str, dict[str, int]] = {"node": {}, "kind": {}, "method": {}, "client": {}}
-    for group in log.groups():
-        number = group.over_time.last(MINUTE, now)
-        if group.key.network != network or group.key.fault != "service" or not number:
-            continue
-        _add(by["kind"], {_KINDS.get(group.kind, group.kind): number})
-        _add(by["method"], {group.key.method: number})
-        _add(by["node"], group.lately_nodes.counts(now))
-        _add(by["client"], group.lately_clients.counts(now))
-    node, kind, method, client = (most(by[what]) for what in ("node", "kind", "method", "client"))
-    parts = [
-        f"from node {node}{f' ({kind})' if kind else ''}" if node else kind,
-        f"method {method}" if method else "",
-        f"client {client}" if client and client != ANONYMOUS else "",
-    ]
-    said = ", ".join(part for part in parts if part)
-    if not said:
-        return ""
-    return f": most {said}" if node else f": most: {said}"
-
-
-def most(counts: Mapping[str, int]) -> str:
-    """The name that has more than half of all; empty when none has."""
-    if not counts:
-        return ""
-    name = max(counts, key=lambda one: counts[one])
-    return name if name != OTHER and counts[name] * 2 > sum(counts.values()) else ""
 
 
 def _group(group: ErrorGroup, window: float, now: float) -> ErrorGroupNow:
@@ -270,12 +198,74 @@ def _over_time(log: ErrorLog, network: str, window: float, now: float, at: float
 
 
 def _requests(snapshot: TallySnapshot) -> dict[str, int]:
-    found = dict(snapshot.refusals)
+    found = Counter(snapshot.refusals)
     for client in snapshot.clients:
-        _add(found, {reason: client.limited[reason] for reason in _OF_REQUESTS if reason in client.limited})
+        found.update({reason: client.limited[reason] for reason in _OF_REQUESTS if reason in client.limited})
     return found
 
 
-def _add(counts: dict[str, int], more: Mapping[str, int] | Iterable[tuple[str, int]]) -> None:
-    for name, number in dict(more).items():
-        counts[name] = counts.get(name, 0) + number
+class ErrorQuestion(Struct, frozen=True, forbid_unknown_fields=True):
+    """An error as a node might send it, and rules to be tried before those in force."""
+
+    network: str
+    message: str
+    code: int = -32000
+    http_status: int = 200
+    rules: tuple[dict[str, Any], ...] = ()
+
+
+RuleSource = Literal["tried", "settings", "chain", "nobody"]
+
+
+class Treatment(Struct, frozen=True, kw_only=True):
+    """The treatment of an error."""
+
+    kind: str
+    why: str
+    by: Annotated[RuleSource, Meta(description="Whose rule says so: one tried, the settings', the chain's, nobody's.")]
+    folded: Annotated[str, Meta(description="The message as it is compared with others.")]
+    retry: str
+    breaker: str
+    client: str
+    client_code: int
+
+
+def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) -> Treatment:
+    """The treatment of an error, and the source of the rule for it: the tried rules, the settings, the chain, or
+    nobody. Raises ValueError for an unknown network or a faulty rule."""
+    network = networks.get(question.network)
+    if network is None:
+        raise ValueError(f"no network is called {question.network!r}: there are {', '.join(networks)}")
+    tried = [_rule(number, rule) for number, rule in enumerate(question.rules)]
+    chain = chains.load(network.chain).errors
+    asked = question.code, question.message, question.http_status
+    layers: tuple[tuple[RuleSource, ErrorTable], ...] = (
+        ("tried", ErrorTable(chain.default, tuple(rule.rule() for rule in tried))),
+        ("settings", ErrorTable(chain.default, tuple(rule.rule() for rule in network.error_rules))),
+        ("chain", chain),
+    )
+    by, verdict = next(
+        ((name, found) for name, table in layers if (found := find(table, *asked)) is not None),
+        ("nobody", ErrorClass(chain.default.kind, chain.default.why)),
+    )
+    row = policy(verdict.kind)
+    passed = uniform_code(verdict.kind, question.code) if network.uniform_error_codes else question.code
+    return Treatment(
+        kind=str(verdict.kind),
+        why=verdict.rule_text,
+        by=by,
+        folded=fold(question.message),
+        retry=row.retry,
+        breaker=row.breaker,
+        client=row.client,
+        client_code=row.code if row.client == "own-error" else passed,
+    )
+
+
+def _rule(number: int, rule: Mapping[str, Any]) -> ErrorRuleSettings:
+    try:
+        return ErrorRuleSettings.model_validate(rule)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"rules[{number}]{place and f'.{place}'}: {first['msg']}") from None

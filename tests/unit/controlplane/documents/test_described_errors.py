@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
-from rpcaccel.controlplane.documents.error_documents import errors, opened, refused_requests
-from rpcaccel.controlplane.documents.error_treatment import ErrorQuestion, treatment
+from rpcaccel.controlplane.documents.error_documents import ErrorQuestion, errors, opened, refused_requests, treatment
 from rpcaccel.core.stats.error_log import ErrorLog
 from tests.support.described_answers import problems, sent
 from tests.support.sample_control import sample_settings

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.config.sections import ErrorsSettings
-from rpcaccel.controlplane.documents.error_documents import TOP_METHODS, errors, failing, most, opened, refused_requests
+from rpcaccel.controlplane.documents.error_documents import MAX_UNKNOWN_METHODS, errors, opened, refused_requests
+from rpcaccel.controlplane.stats.attention import failing_networks, most
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.failure import FailureKind, policy
@@ -52,17 +53,19 @@ def passed(ok: int, failed: int = 0, by_client: int = 0, refused: int = 0, secon
 def test_attention_is_called_for_by_the_share_of_accepted_calls_that_the_service_failed_at(
     minute: Window | None, level: str | None
 ) -> None:
-    assert [notice.level for notice in failing(minute, ErrorLog(), SETTINGS, NOW)] == ([level] if level else [])
+    assert [notice.level for notice in failing_networks(minute, ErrorLog(), SETTINGS, NOW)] == (
+        [level] if level else []
+    )
 
 
 def test_the_shares_are_those_of_the_settings() -> None:
     tolerant = ErrorsSettings(warn=0.5, bad=0.9)
-    assert failing(passed(60, failed=40), ErrorLog(), tolerant, NOW) == []
-    assert [one.level for one in failing(passed(40, failed=60), ErrorLog(), tolerant, NOW)] == ["warn"]
+    assert failing_networks(passed(60, failed=40), ErrorLog(), tolerant, NOW) == []
+    assert [one.level for one in failing_networks(passed(40, failed=60), ErrorLog(), tolerant, NOW)] == ["warn"]
 
 
 def test_the_sentence_says_what_most_failures_have_in_common() -> None:
-    (notice,) = failing(passed(960, failed=64), sample_log(NOW), SETTINGS, NOW)
+    (notice,) = failing_networks(passed(960, failed=64), sample_log(NOW), SETTINGS, NOW)
     assert (notice.subject, notice.text) == (
         NETWORK,
         "harmony-s0: 6.25 % of the calls failed in the last minute (64 of 1024): "
@@ -78,7 +81,7 @@ def test_the_sentence_names_nothing_that_has_no_more_than_half() -> None:
         for node, name in halves
     )
     log.take(ErrorNews(tuple(groups)), NOW)
-    (notice,) = failing(passed(60, failed=40, seconds=20.0), log, SETTINGS, NOW)
+    (notice,) = failing_networks(passed(60, failed=40, seconds=20.0), log, SETTINGS, NOW)
     assert notice.text == "harmony-s0: 40 % of the calls failed in the last 20 s (40 of 100)"
 
 
@@ -86,7 +89,7 @@ def test_failures_of_long_ago_say_nothing_about_those_of_now() -> None:
     log = ErrorLog()
     log.take(ErrorNews((seen_of(TIMEOUT, 1000, nodes={"old": 1000}),)), NOW)
     log.take(ErrorNews((seen_of(TIMEOUT, 20, nodes={"new": 20}),)), NOW + 500)
-    (notice,) = failing(passed(60, failed=40), log, SETTINGS, NOW + 500)
+    (notice,) = failing_networks(passed(60, failed=40), log, SETTINGS, NOW + 500)
     assert "node new" in notice.text
 
 
@@ -94,7 +97,7 @@ def told(*groups: ErrorsSeen) -> str:
     """What the sentence says that most failures of so many have in common."""
     log = ErrorLog()
     log.take(ErrorNews(groups), NOW)
-    (notice,) = failing(passed(30, failed=sum(group.count for group in groups)), log, SETTINGS, NOW)
+    (notice,) = failing_networks(passed(30, failed=sum(group.count for group in groups)), log, SETTINGS, NOW)
     return notice.text.partition(")")[2]
 
 
@@ -108,7 +111,7 @@ def test_the_node_named_is_that_of_the_minute_and_not_of_the_one_before() -> Non
     log = ErrorLog()
     log.take(ErrorNews((seen_of(TIMEOUT, 1000, nodes={"old": 1000}),)), NOW)
     log.take(ErrorNews((seen_of(TIMEOUT, 20, nodes={"new": 20}),)), NOW + 80)
-    (notice,) = failing(passed(60, failed=40), log, SETTINGS, NOW + 80)
+    (notice,) = failing_networks(passed(60, failed=40), log, SETTINGS, NOW + 80)
     assert "node new" in notice.text
     (group,) = log.groups()
     assert (sent(opened(group, NOW + 80))["node"], sent(opened(group, NOW + 5000))["node"]) == ("new", "new")
@@ -171,7 +174,7 @@ def test_only_the_methods_called_most_are_named() -> None:
     log.take(ErrorNews((), tuple(UnknownMethod(NETWORK, f"m{number}", number) for number in range(100))), NOW)
     named = sent(errors(log, (), [], minutes=5, now=NOW, at=AT))["unknown_methods"]
     assert [one["method"] for one in named[:2]] == ["m99", "m98"]
-    assert len(named) == TOP_METHODS
+    assert len(named) == MAX_UNKNOWN_METHODS
 
 
 def test_requests_refused_before_they_were_a_call_are_told_by_reason() -> None:

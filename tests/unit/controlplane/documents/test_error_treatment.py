@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import asdict
 
 from rpcaccel.config.model import NetworkSettings
-from rpcaccel.controlplane.documents.error_treatment import ErrorQuestion, treatment
+from rpcaccel.controlplane.documents.error_documents import ErrorQuestion, treatment
 from rpcaccel.core.replies.unknown_errors import UnclassedLog, together
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.described_answers import sent
