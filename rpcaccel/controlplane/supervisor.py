@@ -22,7 +22,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
-from rpcaccel.controlplane.documents.current_figures import WHILE
+from rpcaccel.controlplane.documents.current_figures import RATE_SECONDS
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
 from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
@@ -370,7 +370,7 @@ class Supervisor:
         """What other hosts are told of this one."""
         networks, known = self.settings.networks, self._probers.heads
         heads = {name: known[name].served.head for name in networks if name in known}
-        now, standing = readings(self._history.window(WHILE)), self._hosts.standing()
+        now, standing = readings(self._history.window(RATE_SECONDS)), self._hosts.standing()
         report = HostReport(
             name=socket.gethostname(),
             version=rpcaccel.__version__,

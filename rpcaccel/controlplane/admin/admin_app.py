@@ -44,7 +44,7 @@ from rpcaccel.controlplane.admin.diagnostics import QueryRoutes
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
 from rpcaccel.controlplane.admin.handling import (
     AUTHOR,
-    LARGEST,
+    MAX_BODY_BYTES,
     STILL_ALLOWED,
     STREAM_HEADERS,
     TITLES,
@@ -77,7 +77,7 @@ from rpcaccel.controlplane.workers.operations import OperationRefused, read
 from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
 from rpcaccel.core.wire.forwarded_for import Trust
 
-TYPES = {
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -109,9 +109,9 @@ def page_files(home: Path | None = None) -> dict[str, Page]:
     if home is None:
         return {}
     return {
-        path.relative_to(home).as_posix(): Page(path.read_bytes(), TYPES[path.suffix])
+        path.relative_to(home).as_posix(): Page(path.read_bytes(), MEDIA_TYPES[path.suffix])
         for path in sorted(home.rglob("*"))
-        if path.suffix in TYPES and path.is_file() and not path.is_symlink()
+        if path.suffix in MEDIA_TYPES and path.is_file() and not path.is_symlink()
     }
 
 
@@ -121,7 +121,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Answering = Callable[[web.Request], Awaitable[object]]
 """A handler of a route: it returns the document of the answer, or the response itself."""
 
-BODY_WITHIN = 30.0
+BODY_TIMEOUT_SECONDS = 30.0
 """Seconds in which the body of a request has to be there."""
 
 
@@ -201,7 +201,7 @@ class Admin:
 
     def application(self) -> web.Application:
         """The application by itself, for tests and for mounting elsewhere."""
-        app = web.Application(middlewares=[self._around], client_max_size=LARGEST)
+        app = web.Application(middlewares=[self._around], client_max_size=MAX_BODY_BYTES)
         for route in ROUTES:
             app.router.add_route(route.method, route.path, self._guarded(route), expect_handler=_expected)
         app.router.add_route("*", "/{nowhere:.*}", _nowhere, expect_handler=_expected)
@@ -322,7 +322,7 @@ class Admin:
 
     def _attention(self, now: float) -> list[Notice]:
         """What needs attention at the moment of the latest frame: what the page shows, and what alerts are made of."""
-        minute, limits = self.history.window(current_figures.MINUTE), self._control.ledger.settings.errors
+        minute, limits = self.history.window(current_figures.MINUTE_SECONDS), self._control.ledger.settings.errors
         failing = failing_networks(minute, self._control.errors, limits, now)
         nodes = failing_nodes(self.history.window(NODES_SECONDS), self.view.errors(), self._wall())
         return attention(self._frame, [*failing, *nodes])
@@ -345,7 +345,7 @@ class Admin:
 
     async def clients(self, _request: web.Request) -> Clients:
         """The holders of API keys and callers without one."""
-        window = self.history.window(current_figures.WHILE)
+        window = self.history.window(current_figures.RATE_SECONDS)
         return clients_document(self._frame.snapshot, window, self.view.settings(), self._clock())
 
     async def client(self, request: web.Request) -> ClientDocument:
@@ -364,7 +364,9 @@ class Admin:
         there = self._control.ledger.settings.networks
         if network and network not in there:
             raise ProblemError(404, "not-found", f"no network is called {network!r}: there are {', '.join(there)}")
-        refused = error_documents.refused_requests(self._frame.snapshot, self.history.window(current_figures.MINUTE))
+        refused = error_documents.refused_requests(
+            self._frame.snapshot, self.history.window(current_figures.MINUTE_SECONDS)
+        )
         return error_documents.errors(
             self._control.errors,
             self.view.errors(),
@@ -419,12 +421,12 @@ async def _nowhere(request: web.Request) -> web.StreamResponse:
 
 
 async def _have_body(request: web.Request) -> None:
-    """Read the whole body within BODY_WITHIN, before the handler asks for it. Raises ProblemError."""
+    """Read the whole body within BODY_TIMEOUT_SECONDS, before the handler asks for it. Raises ProblemError."""
     try:
-        async with asyncio.timeout(BODY_WITHIN):
+        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
             await request.read()
     except TimeoutError:
-        raise ProblemError(408, "too-slow", f"the body was not there within {BODY_WITHIN:g} s") from None
+        raise ProblemError(408, "too-slow", f"the body was not there within {BODY_TIMEOUT_SECONDS:g} s") from None
     except (HttpProcessingError, web.RequestPayloadError):
         raise ProblemError(400, "malformed-body") from None
 

@@ -39,9 +39,9 @@ may read, and "change" accounts that may change, but no pages of other sites."""
 COOKIE = "rpcaccel_session"
 PROOF = "X-Rpcaccel-Request"
 """A header that a page elsewhere cannot send: a browser asks first, and is not answered."""
-_WRONG = 1000
+_MAX_WRONG = 1000
 """Wrong passwords that are remembered, by digest."""
-_LONGEST_NAME = 64
+_MAX_NAME = 64
 """The longest name of an account, in characters."""
 MAX_SESSIONS = 1000
 """Sessions that are kept; the oldest gives way to a new one."""
@@ -50,12 +50,12 @@ SAVE_AGAIN_SECONDS = 5.0
 _VERSION = 2
 """Of the file. In version 1 the digests were made with a key that lay in a file of its own."""
 _Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
-LINES = 20
-"""Failed logins that are logged within WITHIN seconds; further ones are counted in the next line."""
-WITHIN = 60.0
-_LONGEST = 64
+MAX_LOGIN_LINES = 20
+"""Failed logins that are logged within LOGIN_LINES_SECONDS; further ones are counted in the next line."""
+LOGIN_LINES_SECONDS = 60.0
+_MAX_LOGGED_NAME = 64
 
-LOCAL = "local"
+LOCAL_ACCOUNT = "local"
 
 log = structlog.get_logger("rpcaccel.admin")
 
@@ -259,7 +259,7 @@ class Gate:
         that this can be called often."""
         accounts = self._settings().accounts
         if not accounts:
-            return Who(LOCAL, "admin")
+            return Who(LOCAL_ACCOUNT, "admin")
         if (token := bearer(headers)) is None:
             name = self._sessions.name_of(cookies.get(COOKIE, ""), accounts)
         else:  # NAME:PASSWORD
@@ -307,7 +307,7 @@ class Gate:
     async def _compare(self, name: str, password: str, remote: str, gone: Callable[[], bool]) -> bool:
         """Whether this is the account's password. An unknown name takes as long. Raises ProblemError when too many are
         being tried."""
-        verdict = self._verdict(name, password) if len(name) <= _LONGEST_NAME else False
+        verdict = self._verdict(name, password) if len(name) <= _MAX_NAME else False
         if verdict is None:
             try:
                 await self._tries.look(remote, lambda: self._look(name, password), gone)
@@ -332,7 +332,7 @@ class Gate:
             self._right[name] = sealed
             return True
         self._wrong[sealed] = None
-        while len(self._wrong) > _WRONG:
+        while len(self._wrong) > _MAX_WRONG:
             del self._wrong[next(iter(self._wrong))]
         return False
 
@@ -396,7 +396,7 @@ class FailedLogins:
         self._events = events
         self._clock = clock
         self._wall = wall
-        self._since = -WITHIN
+        self._since = -LOGIN_LINES_SECONDS
         self._told = 0
         self._left_out = 0
 
@@ -406,13 +406,13 @@ class FailedLogins:
     def tell(self, name: str, remote: str, why: str) -> None:
         """Log a failed login. The name may come from a stranger, so it is cut and escaped."""
         now = self._clock()
-        if now - self._since >= WITHIN:
+        if now - self._since >= LOGIN_LINES_SECONDS:
             self._since, self._told = now, 0
-        if self._told >= LINES:
+        if self._told >= MAX_LOGIN_LINES:
             self._left_out += 1
             return
         self._told += 1
-        about: dict[str, str | int] = {"user": ascii(name[:_LONGEST])[1:-1], "address": remote, "why": why}
+        about: dict[str, str | int] = {"user": ascii(name[:_MAX_LOGGED_NAME])[1:-1], "address": remote, "why": why}
         if self._left_out:
             about["left_out"], self._left_out = self._left_out, 0
         log.warning("a login failed", **about)

@@ -41,13 +41,13 @@ from rpcaccel.core.wire.jsonrpc import Invalid
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.rpc.recorder import UNASKED_SECONDS
 
-PATIENCE = 40.0
+RUN_TIMEOUT_SECONDS = 40.0
 """Seconds: longer than any deadline of a call is by default."""
 
-LARGEST = 200_000
+MAX_SHOWN_BYTES = 200_000
 """Bytes of the answer that are shown."""
 
-SHOWN = ("content-type", "server-timing", "retry-after")
+SHOWN_HEADERS = ("content-type", "server-timing", "retry-after")
 """Headers of the answer that are shown, beside those of the proxy itself."""
 
 
@@ -79,7 +79,7 @@ class ExplainedCall(Explanation, frozen=True, kw_only=True):
     workers: Annotated[list[str], Meta(description="The workers that were asked.")]
 
 
-async def run(trial: CallRequest, listen: tuple[str, int], patience: float = PATIENCE) -> Ran:
+async def run(trial: CallRequest, listen: tuple[str, int], patience: float = RUN_TIMEOUT_SECONDS) -> Ran:
     """Send the call, and tell how it went. Raises OSError when there is no whole answer."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen[0], listen[0])
     place = f"[{host}]:{listen[1]}" if ":" in host else f"{host}:{listen[1]}"
@@ -102,7 +102,7 @@ async def _run(url: URL, call: bytes) -> Ran:
     ):
         kept, size = bytearray(), 0
         async for chunk in reply.content.iter_any():
-            kept += chunk[: LARGEST - len(kept)]
+            kept += chunk[: MAX_SHOWN_BYTES - len(kept)]
             size += len(chunk)
         return Ran(
             status=reply.status,
@@ -115,7 +115,7 @@ async def _run(url: URL, call: bytes) -> Ran:
 
 def _shown(headers: Mapping[str, str]) -> dict[str, str]:
     lowered = {name.lower(): value for name, value in headers.items()}
-    return {name: value for name, value in lowered.items() if name in SHOWN or name.startswith("x-rpcaccel-")}
+    return {name: value for name, value in lowered.items() if name in SHOWN_HEADERS or name.startswith("x-rpcaccel-")}
 
 
 class QueryRoutes:

@@ -15,14 +15,14 @@ from rpcaccel.controlplane.stats.points import point_of
 from rpcaccel.controlplane.stats.series import columns
 from rpcaccel.controlplane.stats.snapshot import Frame
 
-STALLED = 30.0
+STALLED_SECONDS = 30.0
 """Seconds after which the connection of a reader that takes nothing is closed."""
 
 
 class LiveEvents:
     """Turns frames into events, and has the handler of the stream."""
 
-    def __init__(self, control: Control, stalled: float = STALLED) -> None:
+    def __init__(self, control: Control, stalled: float = STALLED_SECONDS) -> None:
         """`stalled`: seconds after which the connection of a reader that takes nothing is closed."""
         self._control = control
         self._stalled = stalled

@@ -28,7 +28,7 @@ from rpcaccel.core.stats.error_log import ErrorLog
 
 T = TypeVar("T")
 
-LARGEST = 1 << 20
+MAX_BODY_BYTES = 1 << 20
 """Bytes of a body that are read."""
 _TAG = re.compile(r'\s*(?:W/)?"(\d{1,18})"\s*')
 _JSON = ("application/json", "application/merge-patch+json")
@@ -191,7 +191,7 @@ async def body_of(request: web.Request, kind: type[T]) -> T:
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge:
-        raise ProblemError(413, "too-large", f"at most {LARGEST} bytes are read") from None
+        raise ProblemError(413, "too-large", f"at most {MAX_BODY_BYTES} bytes are read") from None
     if body and request.content_type not in _JSON:
         raise ProblemError(415, "not-json", f"send {_JSON[0]} or {_JSON[1]}")
     return read(body or b"{}", kind)

@@ -42,11 +42,11 @@ from rpcaccel.core import client_limits
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 
-PROBE_WITHIN = 10.0
+PROBE_TIMEOUT_SECONDS = 10.0
 """Seconds."""
-TRIALS = 8
+MAX_TRIALS = 8
 """Nodes that are tried at one time; further ones wait."""
-RESTART = (*OF_THE_PROGRAM, *OF_A_WORKER)
+RESTART_PATHS = (*OF_THE_PROGRAM, *OF_A_WORKER)
 _TOO_DEEP = "it is nested too deeply"
 
 
@@ -171,11 +171,11 @@ class NodeTrialRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class ChangeRoutes:
     """The handlers of settings, audit, workers and probes."""
 
-    def __init__(self, control: Control, probe_within: float = PROBE_WITHIN) -> None:
+    def __init__(self, control: Control, probe_within: float = PROBE_TIMEOUT_SECONDS) -> None:
         """`probe_within`: seconds that a probe may take."""
         self.control = control
         self._probe_within = probe_within
-        self._trials = asyncio.Semaphore(TRIALS)
+        self._trials = asyncio.Semaphore(MAX_TRIALS)
 
     def __repr__(self) -> str:
         return f"<ChangeRoutes {self.control!r}>"
@@ -213,7 +213,7 @@ class ChangeRoutes:
 
     async def described(self, _request: web.Request) -> SettingsDescribed:
         """The settings that can be changed, each with kind, explanation, default and bounds."""
-        return SettingsDescribed(described(), RESTART)
+        return SettingsDescribed(described(), RESTART_PATHS)
 
     async def known_methods(self, _request: web.Request) -> dict[str, list[str]]:
         """The methods that each network has a rule for, called or not."""
@@ -321,7 +321,7 @@ class ChangeRoutes:
             document=to_table(ledger.settings),
             workers=[WorkerRevision(one.id, one.revision) for one in control.workers()],
             adopted=control.adopted(),
-            restart=RESTART,
+            restart=RESTART_PATHS,
             waiting=[*waiting.program, *waiting.workers],
             persisted=str(ledger.origin.state.path) if ledger.origin.state else None,
             note=ledger.note,
@@ -341,7 +341,7 @@ class ChangeRoutes:
             raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
         except RecursionError:
             raise ProblemError(400, "not-json", _TOO_DEEP) from None
-        return Preview(ledger.revision, edits, touches(edits, RESTART))
+        return Preview(ledger.revision, edits, touches(edits, RESTART_PATHS))
 
 
 def line(ledger: Ledger, change: Change) -> ChangeLine:

@@ -56,10 +56,10 @@ SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
 )
 """The paths of the only settings that the page gets."""
 
-WHILE = 10.0
+RATE_SECONDS = 10.0
 """Seconds that a rate looks back."""
 
-MINUTE = 60.0
+MINUTE_SECONDS = 60.0
 """Seconds that percentiles and reasons look back."""
 
 
@@ -252,13 +252,13 @@ def overview(
         attention=attention,
         settings=_shown(settings),
         balancers=balancers.names(),
-        steps=_steps(history.window(MINUTE)),
+        steps=_steps(history.window(MINUTE_SECONDS)),
     )
 
 
 def moment(frame: Frame, history: History) -> Moment:
     """The part of the overview that readers of the stream get each second."""
-    window = history.window(WHILE)
+    window = history.window(RATE_SECONDS)
     return Moment(
         networks=[_network(head, frame.nodes) for head in frame.heads],
         readings=readings(window),
@@ -266,13 +266,13 @@ def moment(frame: Frame, history: History) -> Moment:
         in_flight=frame.snapshot.in_flight,
         connections=frame.snapshot.connections,
         websockets=frame.snapshot.websockets,
-        subscriptions=_subscriptions(frame.snapshot.networks, window, history.window(MINUTE)),
+        subscriptions=_subscriptions(frame.snapshot.networks, window, history.window(MINUTE_SECONDS)),
     )
 
 
 def nodes(frame: Frame, history: History) -> Nodes:
     """The document of all nodes: states, shares of traffic wanted and got, and figures of the last minute."""
-    window, minute = history.window(WHILE), history.window(MINUTE)
+    window, minute = history.window(RATE_SECONDS), history.window(MINUTE_SECONDS)
     now = {(cell.network, cell.node): cell for cell in frame.snapshot.nodes}
     recent, lately = _node_cells(window), _node_cells(minute)
     return Nodes(
@@ -298,7 +298,7 @@ def nodes(frame: Frame, history: History) -> Nodes:
 
 def methods(frame: Frame, history: History) -> Methods:
     """The document of all methods called since the start, with their figures of the last minute."""
-    minute = history.window(MINUTE)
+    minute = history.window(MINUTE_SECONDS)
     recent = by_method(minute.passed.cells) if minute else {}
     calls = sum(cell.calls for cell in minute.passed.cells) if minute else 0
     return Methods(
@@ -321,7 +321,7 @@ def methods(frame: Frame, history: History) -> Methods:
 
 def cache(frame: Frame, history: History) -> Cache:
     """The tiers since the start, and the last minute by cache class."""
-    minute, snapshot = history.window(MINUTE), frame.snapshot
+    minute, snapshot = history.window(MINUTE_SECONDS), frame.snapshot
     classes: dict[str, list[Cell]] = {}
     for cell in minute.passed.cells if minute else ():
         classes.setdefault(str(cell.cache), []).append(cell)

@@ -21,7 +21,7 @@ from rpcaccel.core.replies.unknown_errors import UnclassedError
 from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.error_log import FINE, SLOTS, ErrorFault, ErrorGroup, ErrorLog, ErrorSample, UnknownMethod
 
-MINUTE = 60.0
+_MINUTE = 60.0
 MAX_MINUTES = 60
 """Minutes that the log looks back at the most."""
 MAX_UNKNOWN_METHODS = 50
@@ -120,7 +120,7 @@ def errors(
         now: monotonic seconds, by which the log counts.
         at: seconds since 1970.
     """
-    window = minutes * MINUTE
+    window = minutes * _MINUTE
     wanted = [
         group for group in log.groups() if network in ("", group.key.network) and method in ("", group.key.method)
     ]
@@ -147,7 +147,7 @@ def errors(
 
 def opened(group: ErrorGroup, now: float) -> ErrorGroupOpened:
     """The document of one group."""
-    return extended(ErrorGroupOpened, _group(group, MAX_MINUTES * MINUTE, now), samples=list(reversed(group.samples)))
+    return extended(ErrorGroupOpened, _group(group, MAX_MINUTES * _MINUTE, now), samples=list(reversed(group.samples)))
 
 
 def refused_requests(snapshot: TallySnapshot, minute: Window | None) -> list[Refusals]:
@@ -166,7 +166,7 @@ def _group(group: ErrorGroup, window: float, now: float) -> ErrorGroupNow:
         text=group.key.text,
         fault=group.key.fault,
         kind=group.kind,
-        minute=group.over_time.last(MINUTE, now),
+        minute=group.over_time.last(_MINUTE, now),
         lately=group.over_time.last(window, now),
         count=group.count,
         first_seen=group.first_seen,

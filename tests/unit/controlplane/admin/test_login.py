@@ -18,7 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin, Page
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, AdminRoute
-from rpcaccel.controlplane.admin.auth import LINES, FailedLogins
+from rpcaccel.controlplane.admin.auth import MAX_LOGIN_LINES, FailedLogins
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.sockets import ListenError
 from tests.support.sample_control import SampleControl, sample_settings
@@ -201,13 +201,13 @@ def test_failed_logins_are_told_within_bounds_and_what_is_left_out_is_counted() 
     now = 0.0
     failed = FailedLogins(Events(), lambda: now, lambda: 0.0)
     with structlog.testing.capture_logs() as lines:
-        for _ in range(LINES + 30):
+        for _ in range(MAX_LOGIN_LINES + 30):
             failed.tell("ops", "1.1.1.1", "wrong password")
-        assert len(lines) == LINES
+        assert len(lines) == MAX_LOGIN_LINES
         now += 60
         failed.tell("ops", "1.1.1.1", "wrong password")
         failed.tell("ops", "1.1.1.1", "wrong password")
-    assert [line.get("left_out") for line in lines[LINES:]] == [30, None]
+    assert [line.get("left_out") for line in lines[MAX_LOGIN_LINES:]] == [30, None]
 
 
 @pytest.mark.parametrize(("trusted", "counted"), [([], "127.0.0.1"), (["127.0.0.1"], "203.0.113.9")])

@@ -16,7 +16,7 @@ from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
-from rpcaccel.controlplane.admin.handling import LARGEST
+from rpcaccel.controlplane.admin.handling import MAX_BODY_BYTES
 from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.settings.ledger import Origin, state_file
 from rpcaccel.core import client_limits
@@ -126,7 +126,7 @@ async def test_a_dry_run_tells_and_does_nothing(client: aiohttp.ClientSession, c
         (b"{", "application/json", 400),
         (b"[]", "application/json", 400),
         (b"{}", "text/plain", 415),
-        (b" " * (LARGEST + 1), "application/json", 413),
+        (b" " * (MAX_BODY_BYTES + 1), "application/json", 413),
     ],
 )
 async def test_a_body_that_is_no_object_is_refused(

@@ -88,7 +88,7 @@ async def test_a_front_that_takes_too_long_is_said() -> None:
 async def test_of_a_long_answer_the_beginning_is_shown_and_all_is_counted(length: bytes) -> None:
     async with saying(b"HTTP/1.1 503 Busy\r\n" + length + b"X-Rpcaccel-Cache: hit\r\n\r\n" + b"x" * 500_000) as port:
         ran = sent(await diagnostics.run(diagnostics.CallRequest(Raw(b"{}")), ("127.0.0.1", port)))
-    assert (ran["status"], ran["size"], ran["body"]) == (503, 500_000, "x" * diagnostics.LARGEST)
+    assert (ran["status"], ran["size"], ran["body"]) == (503, 500_000, "x" * diagnostics.MAX_SHOWN_BYTES)
     assert ran["headers"] == {"x-rpcaccel-cache": "hit"}
 
 
