@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from aiohttp import web
@@ -47,7 +48,6 @@ PROBE_TIMEOUT_SECONDS = 10.0
 MAX_TRIALS = 8
 """Nodes that are tried at one time; further ones wait."""
 RESTART_PATHS = (*OF_THE_PROGRAM, *OF_A_WORKER)
-_TOO_DEEP = "it is nested too deeply"
 
 
 class Difference(Struct, frozen=True):
@@ -191,7 +191,9 @@ class ChangeRoutes:
         ledger = self.control.ledger
         change = await body_of(request, dict[str, Any])
         if request.query.get("dry_run", "") not in ("", "0"):
-            return await self._previewed(ledger, change)
+            with _refusals_told(ledger):
+                edits = difference(ledger.settings, await ledger.preview(change))
+            return Preview(ledger.revision, edits, touches(edits, RESTART_PATHS))
         expected = expected_revision(request, ledger)
         return await self.changed(ledger.change(change, request[AUTHOR], expected))
 
@@ -297,20 +299,8 @@ class ChangeRoutes:
     async def changed(self, making: Awaitable[Change | None]) -> web.Response:
         """Answer with the settings after a change that is being made. Raises ProblemError when it is refused."""
         ledger = self.control.ledger
-        try:
+        with _refusals_told(ledger):
             change = await making
-        except ChangedMeanwhileError:
-            raise ProblemError(412, "changed-meanwhile", revision=ledger.revision) from None
-        except InvalidSettingsError as error:
-            raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
-        except RefusedError as error:
-            raise ProblemError(409, "refused", str(error), revision=ledger.revision) from None
-        except UnknownRevisionError:
-            raise ProblemError(404, "not-found", "that revision is not kept", revision=ledger.revision) from None
-        except NoFileError:
-            raise ProblemError(409, "no-file", "it was started without --config") from None
-        except RecursionError:
-            raise ProblemError(400, "not-json", _TOO_DEEP) from None
         return self._answer(line(ledger, change) if change else None)
 
     def _answer(self, change: ChangeLine | UnsetType | None = UNSET) -> web.Response:
@@ -333,15 +323,24 @@ class ChangeRoutes:
         response.headers["ETag"] = f'"{ledger.revision}"'
         return response
 
-    @staticmethod
-    async def _previewed(ledger: Ledger, change: dict[str, Any]) -> Preview:
-        try:
-            edits = difference(ledger.settings, await ledger.preview(change))
-        except InvalidSettingsError as error:
-            raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
-        except RecursionError:
-            raise ProblemError(400, "not-json", _TOO_DEEP) from None
-        return Preview(ledger.revision, edits, touches(edits, RESTART_PATHS))
+
+@contextmanager
+def _refusals_told(ledger: Ledger) -> Iterator[None]:
+    """Raise ProblemError for a change that the ledger refuses."""
+    try:
+        yield
+    except ChangedMeanwhileError:
+        raise ProblemError(412, "changed-meanwhile", revision=ledger.revision) from None
+    except InvalidSettingsError as error:
+        raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
+    except RefusedError as error:
+        raise ProblemError(409, "refused", str(error), revision=ledger.revision) from None
+    except UnknownRevisionError:
+        raise ProblemError(404, "not-found", "that revision is not kept", revision=ledger.revision) from None
+    except NoFileError:
+        raise ProblemError(409, "no-file", "it was started without --config") from None
+    except RecursionError:
+        raise ProblemError(400, "not-json", "it is nested too deeply") from None
 
 
 def line(ledger: Ledger, change: Change) -> ChangeLine:
