@@ -156,7 +156,7 @@ class Admin:
         self.address = listen
         self._failed_logins = FailedLogins(control.events, clock, wall)
         self._sessions = Sessions(clock, wall, sessions)
-        self.gate = Gate(settings, clock, failed=self._failed_logins.tell, sessions=self._sessions)
+        self.session = Gate(settings, clock, failed=self._failed_logins.tell, sessions=self._sessions)
         self.change_routes = ChangeRoutes(control)
         self.weight_routes = WeightRoutes(self.change_routes, view, self.history, wall)
         self.query_routes = QueryRoutes(self.history, view, control, links, clock)
@@ -270,13 +270,13 @@ class Admin:
                 same_site(request.headers)
             who = None
             request[ADDRESS] = self._address_of(request)
-            if route.guard != "open" or route.handler == "gate.show":
+            if route.guard != "open" or route.handler == "session.show":
                 gone = partial(has_left, request)
-                who = await self.gate.who(request.headers, request.cookies, request[ADDRESS], gone)
+                who = await self.session.who(request.headers, request.cookies, request[ADDRESS], gone)
             admit(who, route.guard)
             request[WHO] = who
             request[AUTHOR] = Author(who.name if who else "", _via(request))
-            request[STILL_ALLOWED] = lambda: self.gate.known(request.headers, request.cookies) is not None
+            request[STILL_ALLOWED] = lambda: self.session.known(request.headers, request.cookies) is not None
             await _have_body(request)
             answer = await handler(request)
             if route.guard == "change":
@@ -312,7 +312,8 @@ class Admin:
 
     async def openapi(self, _request: web.Request) -> dict[str, Any]:
         """This description of the API (OpenAPI 3.1)."""
-        return describe(ROUTES, lambda name: attrgetter(name)(self))
+        # Made in a thread: calls go on being answered meanwhile.
+        return await asyncio.to_thread(describe, ROUTES, lambda name: attrgetter(name)(self))
 
     async def overview(self, _request: web.Request) -> current_figures.Overview:
         """The document of the first view."""

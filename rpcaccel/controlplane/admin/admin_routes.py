@@ -79,6 +79,8 @@ class AdminRoute(Struct, frozen=True):
     """Parameters with what they mean."""
     conditional: bool = False
     """Whether If-Match is required."""
+    operation: str = ""
+    """Id in the description, by which generated clients name it; by its handler if empty."""
 
 
 _RANGE = {
@@ -116,9 +118,12 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("GET", f"{_API}/methods/known", "change_routes.known_methods", "read", dict[str, list[str]]),
     AdminRoute("GET", f"{_API}/cache", "cache", "read", current_figures.Cache),
     AdminRoute("POST", f"{_API}/run", "query_routes.run", "change", Ran, CallRequest),
-    AdminRoute("POST", f"{_API}/explain", "query_routes.explain", "read", ExplainedCall, CallRequest),
-    AdminRoute("POST", f"{_API}/purge", "query_routes.purge", "change", Purged, PurgeRequest),
-    AdminRoute("POST", f"{_API}/record", "query_routes.record", "change", RecordedCalls, RecordRequest),
+    AdminRoute("POST", f"{_API}/explain", "query_routes.explain", "read", ExplainedCall, CallRequest,
+               operation="explain"),
+    AdminRoute("POST", f"{_API}/purge", "query_routes.purge", "change", Purged, PurgeRequest,
+               operation="purge"),
+    AdminRoute("POST", f"{_API}/record", "query_routes.record", "change", RecordedCalls, RecordRequest,
+               operation="record"),
     AdminRoute("GET", f"{_API}/clients", "clients", "read", Clients),
     AdminRoute("GET", f"{_API}/clients/{{name}}", "client", "read", ClientDocument, query=_CLIENT_RANGE),
     AdminRoute("POST", f"{_API}/keys", "change_routes.key", "change", settings.NewKey),
@@ -130,7 +135,8 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("POST", f"{_API}/alerts/mutes", "alert_routes.mute", "change", AlertsNow, MuteRequest),
     AdminRoute("GET", f"{_API}/workers", "change_routes.workers", "read", settings.WorkerList),
     AdminRoute("GET", f"{_API}/hosts", "hosts", "read", HostsNow),
-    AdminRoute("GET", f"{_API}/events", "live_events.stream", "read", content="text/event-stream", query=_LAST),
+    AdminRoute("GET", f"{_API}/events", "live_events.stream", "read", content="text/event-stream", query=_LAST,
+               operation="change_routes_events"),
     AdminRoute("GET", f"{_API}/settings", "change_routes.settings", "read", settings.SettingsNow),
     AdminRoute("PATCH", f"{_API}/settings", "change_routes.patch", "change",
                (settings.SettingsNow, settings.Preview),
@@ -148,9 +154,9 @@ ROUTES: tuple[AdminRoute, ...] = (
                settings.ProbeOutcome),
     AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/prove", "change_routes.prove", "change", settings.ProofBegun),
     AdminRoute("POST", f"{_API}/nodes/test", "change_routes.test_node", "change", NodeTrial, settings.NodeTrialRequest),
-    AdminRoute("GET", f"{_API}/session", "gate.show", "open", Session),
-    AdminRoute("POST", f"{_API}/session", "gate.begin", "login", Session, LoginRequest),
-    AdminRoute("DELETE", f"{_API}/session", "gate.end", "login", content=""),
+    AdminRoute("GET", f"{_API}/session", "session.show", "open", Session),
+    AdminRoute("POST", f"{_API}/session", "session.begin", "login", Session, LoginRequest),
+    AdminRoute("DELETE", f"{_API}/session", "session.end", "login", content=""),
     AdminRoute("GET", "/{file:[^/].*|}", "page", "open", content="text/html"),
 )
 # fmt: on
@@ -206,7 +212,7 @@ def _operation(route: AdminRoute, handler: Any, schema_of: dict[Any, dict[str, A
         answer["content"] = {route.content: {"schema": schema}}
     problem = {"application/problem+json": {"schema": schema_of[Problem]}}
     found: dict[str, Any] = {
-        "operationId": route.handler.replace(".", "_"),
+        "operationId": route.operation or route.handler.replace(".", "_"),
         "summary": summary,
         "x-guard": route.guard,
         "security": [] if route.guard in ("open", "login") else [{"session": []}, {"token": []}, {}],
