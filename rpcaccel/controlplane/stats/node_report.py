@@ -17,7 +17,7 @@ from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.stats.comparison import compare, pool
 from rpcaccel.core.stats.histogram import Histogram
-from rpcaccel.core.stats.suggested_weights import Suggestion
+from rpcaccel.core.stats.suggested_weights import SuggestedWeight, Suggestion
 
 A_MILLION = 1e6
 _OVERTAKEN = "overtaken"
@@ -100,13 +100,6 @@ class QuotaProjected(Struct, frozen=True, kw_only=True):
     limit: float
     projected: Annotated[float, Meta(description="At its end, at the pace of this report.")]
     renews: Annotated[str, Meta(description="ISO 8601, in UTC.")]
-
-
-class SuggestedWeight(Struct, frozen=True, kw_only=True):
-    """A suggested weight, and its reason."""
-
-    value: int
-    why: Annotated[str, Meta(description="A sentence.")]
 
 
 class NodeReported(Struct, frozen=True, kw_only=True):
@@ -212,7 +205,6 @@ def _node(
     calls: int,
     made: Suggestion,
 ) -> NodeReported:
-    advice = made.weights.get(view.id)
     return NodeReported(
         network=view.network,
         id=view.id,
@@ -234,7 +226,7 @@ def _node(
         quota=_quota(view, network, one, gathered, past),
         cost=one.calls * network.price / A_MILLION if network.price else None,
         proof=proof_document(view.proof),
-        suggested_weight=None if advice is None else SuggestedWeight(value=advice.value, why=advice.why),
+        suggested_weight=made.weights.get(view.id),
     )
 
 
