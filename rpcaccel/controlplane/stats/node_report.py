@@ -12,9 +12,9 @@ from rpcaccel.config.model import NetworkSettings
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.node_history import NodeSum, Over, PastTotal
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from rpcaccel.controlplane.stats.summaries import At, ProofNow, Seconds, Share, iso, proof_document
+from rpcaccel.controlplane.stats.summaries import ProofNow, Seconds, Share, extended, iso, proof_document
 from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
-from rpcaccel.core.agreement.cases import Case
+from rpcaccel.core.agreement.cases import Case, CaseFacts
 from rpcaccel.core.stats.comparison import compare, pool
 from rpcaccel.core.stats.histogram import Histogram
 from rpcaccel.core.stats.suggested_weights import SuggestedWeight, Suggestion
@@ -37,28 +37,6 @@ class Agreement(Struct, frozen=True, kw_only=True):
     undecided: Annotated[int, Meta(description="Comparisons that no third node could decide.")]
     false_hashes: Annotated[int, Meta(description="Answers whose logs named a block hash that the block lacks.")]
     suspect: Annotated[bool, Meta(description="Is it contradicted more often than by chance now?")]
-
-
-class AnswerReported(Struct, frozen=True, kw_only=True):
-    """What a node answered in a case of disagreement."""
-
-    node: str
-    head: Annotated[int | None, Meta(description="The node's head when it was asked.")]
-    text: Annotated[str, Meta(description="The result as JSON text, cut short and printable.")]
-    size: Annotated[int, Meta(description="Bytes of the whole result.")]
-
-
-class CaseReported(Struct, frozen=True, kw_only=True):
-    """Nodes gave different answers to one call about final data."""
-
-    network: str
-    method: str
-    params: Annotated[str, Meta(description="JSON text, cut short and printable.")]
-    block: Annotated[int | None, Meta(description="The block that the call is about.")]
-    at: At
-    difference: Annotated[str, Meta(description="The first difference in words.")]
-    answers: list[AnswerReported]
-    minority: Annotated[list[str], Meta(description="Nodes that others contradict; empty where nobody could decide.")]
 
 
 class MethodCompared(Struct, frozen=True, kw_only=True):
@@ -143,7 +121,7 @@ class NodesReport(Struct, frozen=True, kw_only=True):
     currency: str
     nodes: list[NodeReported]
     networks: list[NetworkWeighed]
-    cases: Annotated[list[CaseReported], Meta(description="Of disagreement, the newest first.")]
+    cases: Annotated[list[CaseFacts], Meta(description="Of disagreement, the newest first.")]
 
 
 def report(gathered: Gathered, over: Over, cases: Iterable[Case] = ()) -> NodesReport:
@@ -163,23 +141,7 @@ def report(gathered: Gathered, over: Over, cases: Iterable[Case] = ()) -> NodesR
             NetworkWeighed(network=name, gain=made.gain if made.weights else None, why=made.why)
             for name, made in suggestions.items()
         ],
-        cases=[_case(case) for case in cases],
-    )
-
-
-def _case(case: Case) -> CaseReported:
-    return CaseReported(
-        network=case.network,
-        method=case.method,
-        params=case.params,
-        block=case.block,
-        at=case.at,
-        difference=case.difference,
-        answers=[
-            AnswerReported(node=one.node, head=one.head if one.head >= 0 else None, text=one.text, size=one.size)
-            for one in case.answers
-        ],
-        minority=list(case.minority),
+        cases=[extended(CaseFacts, case) for case in cases],
     )
 
 

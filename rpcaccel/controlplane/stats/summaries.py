@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.buckets import Bucket, bucket_of, ratio
 from rpcaccel.controlplane.stats.history import Window
@@ -208,9 +208,10 @@ def iso(unix: float) -> str:
 
 
 def extended(kind: type[D], base: Struct, **more: Any) -> D:
-    """The document of this kind with all members of `base`, but for those that `more` gives: these are added or
-    replaced. Raises TypeError for a member that the kind does not have."""
-    return kind(**{**asdict(base), **more})
+    """The document of this kind with the members that it shares with `base`, but for those that `more` gives: these are
+    added or replaced."""
+    shared = {name: getattr(base, name) for name in kind.__struct_fields__ if name in base.__struct_fields__}
+    return kind(**{**shared, **more})
 
 
 class ProofNow(ProofFindings, frozen=True, kw_only=True):
