@@ -259,15 +259,7 @@ class ChangeRoutes:
             head = NodeHead(id=node, note=f"it did not answer within {self._probe_within:g} s")
         if head is None:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
-        return ProbeOutcome(
-            network=network,
-            id=node,
-            head=head.head if head.head >= 0 else None,
-            chain_ok=head.chain_ok,
-            answering=head.answering,
-            latency=head.latency,
-            note=head.note,
-        )
+        return extended(ProbeOutcome, head, network=network, head=head.head if head.head >= 0 else None)
 
     async def prove(self, request: web.Request) -> ProofBegun:
         """Prove a node again; it goes on serving meanwhile."""

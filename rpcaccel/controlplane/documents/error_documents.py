@@ -159,12 +159,8 @@ def refused_requests(snapshot: TallySnapshot, minute: Window | None) -> list[Ref
 
 def _group(group: ErrorGroup, window: float, now: float) -> ErrorGroupNow:
     return ErrorGroupNow(
+        **group.key._asdict(),
         id=group.id,
-        network=group.key.network,
-        method=group.key.method,
-        code=group.key.code,
-        text=group.key.text,
-        fault=group.key.fault,
         kind=group.kind,
         minute=group.over_time.last(_MINUTE, now),
         lately=group.over_time.last(window, now),

@@ -167,11 +167,9 @@ def _node(
     calls: int,
     made: Suggestion,
 ) -> NodeReported:
-    return NodeReported(
-        network=view.network,
-        id=view.id,
-        weight=view.weight,
-        tier=view.tier,
+    return extended(
+        NodeReported,
+        view,
         calls=one.calls,
         share=ratio(one.calls, calls),
         agreement=Agreement(

@@ -158,18 +158,13 @@ def subscription_figures(
 ) -> SubscriptionFigures:
     """The subscriptions to a network as they are `now`; the rate of what was sent in the `recent` past, counted over
     `window`, and the lateness of the last `minute`."""
-    return SubscriptionFigures(
-        network=now.network,
+    return extended(
+        SubscriptionFigures,
+        now,
         kinds={kind: count for kind, count in now.subscriptions.items() if count},
-        topics=now.topics,
         notifications_per_second=rate(sum(recent.delivered.values()) if recent else 0, window),
         notifications=dict(now.delivered),
         lateness=quantiles(minute.lateness) if minute else None,
-        filled=now.filled,
-        abandoned=now.abandoned,
-        resumed=now.resumed,
-        replayed=now.replayed,
-        cut=dict(now.cut),
     )
 
 
