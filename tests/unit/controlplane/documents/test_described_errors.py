@@ -39,11 +39,3 @@ def test_what_would_be_done_with_an_error_is_as_it_is_described(message: str, ru
     made = treatment(ErrorQuestion(NETWORK, message, rules=rules), sample_settings().networks)
     assert made.by == by
     assert problems(DESCRIPTION, "POST", "/api/v1/errors/try", sent(made)) == []
-
-
-def test_a_worker_that_has_not_reported_and_a_node_that_does_not_answer_are_described() -> None:
-    worker = {"id": "w1", "pid": 7, "revision": 1, "uptime": None, "longest_turn": None, "state": "starting"}
-    assert problems(DESCRIPTION, "GET", "/api/v1/workers", {"workers": [worker], "replaced": 0}) == []
-    silent = {"network": "n", "id": "a", "head": None, "chain_ok": None, "answering": False, "latency": None}
-    path = "/api/v1/nodes/{network}/{id}/probe"
-    assert problems(DESCRIPTION, "POST", path, {**silent, "note": "it did not answer within 10 s"}) == []
