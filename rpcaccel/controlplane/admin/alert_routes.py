@@ -10,6 +10,7 @@ from rpcaccel.controlplane.alerts.alerting import Alerting, AlertsNow, AlertTest
 from rpcaccel.controlplane.alerts.mutes import MuteRequest
 from rpcaccel.controlplane.documents.current_figures import Attention
 from rpcaccel.controlplane.stats.snapshot import Notice
+from rpcaccel.controlplane.stats.summaries import extended
 from rpcaccel.core.wire.printable import printable
 
 
@@ -42,12 +43,6 @@ class AlertRoutes:
 def attention_document(notices: list[Notice], alerts: Alerting) -> list[Attention]:
     """What needs attention, each with the id of its alert and the mute that covers it."""
     return [
-        Attention(
-            level=notice.level,
-            subject=notice.subject,
-            text=notice.text,
-            id=id,
-            muted=alerts.mutes.covering(id, notice.subject),
-        )
+        extended(Attention, notice, id=id, muted=alerts.mutes.covering(id, notice.subject))
         for notice, id in zip(notices, map(alert_id, notices), strict=True)
     ]
