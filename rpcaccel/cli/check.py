@@ -113,14 +113,14 @@ async def _ask_all(settings: Settings, *, deep: bool) -> tuple[list[Finding], Pr
 
 def document(finding: Finding, proofs: Proofs) -> dict[str, Any]:
     """A finding for programs: what is not known is null."""
-    from msgspec import structs
+    from msgspec import structs, to_builtins
 
-    from rpcaccel.controlplane.stats.proof_document import proof_document
+    from rpcaccel.controlplane.stats.summaries import proof_document
 
     found = structs.asdict(finding)
     unknown: dict[str, Any] = {name: None for name in ("chain_id", "head", "latency", "shard") if found[name] < 0}
     unknown["websocket"] = finding.websocket or None
-    unknown["proof"] = proof_document(proofs.get((finding.network, finding.node)))
+    unknown["proof"] = to_builtins(proof_document(proofs.get((finding.network, finding.node))))
     return found | unknown | {"behind": finding.behind if finding.head >= 0 else None, "right": not finding.trouble}
 
 

@@ -19,11 +19,10 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.documents import WHILE
-from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
+from rpcaccel.controlplane.documents.current_figures import RATE_SECONDS
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
 from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
@@ -70,7 +69,7 @@ class RunningInfo(Struct, frozen=True):
 
 
 class Supervisor:
-    """Everything that runs, from `start` to `stop`. Implements controlplane.admin.admin_routes.Control."""
+    """Everything that runs, from `start` to `stop`. Implements controlplane.admin.handling.Control."""
 
     def __init__(self, settings: Settings, origin: Origin | None = None) -> None:
         self.ledger = Ledger(settings, origin, check=self._hindered)
@@ -187,7 +186,7 @@ class Supervisor:
             control=self,
             settings=lambda: self.settings.admin,
             links=self.links,
-            sessions=SessionFile(beside(state.path, "sessions.json")) if state is not None else None,
+            sessions=beside(state.path, "sessions.json") if state is not None else None,
             history=self._history,
         )
         try:
@@ -303,7 +302,7 @@ class Supervisor:
         """Remove answers that may be wrong from all workers, tiers and hosts."""
         body = msgspec.json.encode(selection)
         done = await purge(body, self.links)
-        await self._hosts.purged(body, complete=done["complete"])
+        await self._hosts.purged(body, complete=done.complete)
 
     def _rewritten(self, network: str) -> None:
         """Drop everything that is kept of a network, of which a call changed state or blocks without a new block. While
@@ -371,7 +370,7 @@ class Supervisor:
         """What other hosts are told of this one."""
         networks, known = self.settings.networks, self._probers.heads
         heads = {name: known[name].served.head for name in networks if name in known}
-        now, standing = readings(self._history.window(WHILE)), self._hosts.standing()
+        now, standing = readings(self._history.window(RATE_SECONDS)), self._hosts.standing()
         report = HostReport(
             name=socket.gethostname(),
             version=rpcaccel.__version__,

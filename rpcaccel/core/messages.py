@@ -5,10 +5,10 @@ Between processes each message is one frame: four bytes of length (big-endian), 
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Selection
@@ -167,27 +167,19 @@ class ExplainReply(Struct, frozen=True, tag=True):
     explanation: Explanation | None
 
 
-class Seen(Struct, frozen=True, kw_only=True):
-    """A call recorded for `rpcaccel record`. Holds nothing about the client."""
+class RecordedCall(Struct, frozen=True, kw_only=True):
+    """A call that a client made, without anything about the client."""
 
-    at: float
-    """Monotonic time of the machine at which the call arrived (seconds)."""
+    at: Annotated[float, Meta(description="When it came, in the monotonic seconds of that machine.")]
     network: str
     method: str
-    params: bytes
-    """Raw JSON text as the client sent it."""
-    head: int
-    """The served head at which the call was answered."""
-    block: int | None
-    """The block that the call is about, its reference resolved; None when it is about none."""
-    first: int | None
-    """The first block of a range; None when the call is about no range."""
-    source: str
-    """Where the answer came from: the label of a core.stats.counters.AnswerSource."""
+    params: Annotated[str, Meta(description="JSON, as sent.")]
+    head: Annotated[int, Meta(description="The served head it was answered at.")]
+    block: Annotated[int | None, Meta(description="The block it was about.")]
+    first: Annotated[int | None, Meta(description="The first block, of a range.")]
+    source: Annotated[str, Meta(description="Where the answer came from.")]
     seconds: float
-    """Latency of the call."""
-    hashed: bool = False
-    """Were the params of a raw transaction replaced by its hash?"""
+    hashed: Annotated[bool, Meta(description="Do the params stand for a transaction, as its hash?")] = False
 
 
 class RecordOrder(Struct, frozen=True, tag=True):
@@ -201,7 +193,7 @@ class RecordOrder(Struct, frozen=True, tag=True):
 class Recorded(Struct, frozen=True, tag=True):
     """The calls recorded since the last order, and how many were dropped for want of room."""
 
-    calls: tuple[Seen, ...] = ()
+    calls: tuple[RecordedCall, ...] = ()
     missed: int = 0
     number: int = 0
     """The number of the RecordOrder that this answers."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from jsonschema import Draft202012Validator
+
+
+def sent(document: Any) -> Any:
+    """A document as it comes to a client."""
+    return msgspec.json.decode(msgspec.json.encode(document))
 
 
 def problems(description: Mapping[str, Any], method: str, path: str, answer: Any) -> list[str]:

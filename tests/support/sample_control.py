@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
@@ -13,6 +15,7 @@ from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.host_book import HostBook, HostsNow
 from rpcaccel.controlplane.stats.host_report import HostReport
+from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
@@ -28,7 +31,7 @@ def sample_settings(**more: Any) -> Settings:
 
 
 class SampleControl:
-    """Implements controlplane.admin.admin_routes.Control; `refusal` is what its one worker answers to a revision."""
+    """Implements controlplane.admin.handling.Control; `refusal` is what its one worker answers to a revision."""
 
     def __init__(self, settings: Settings | None = None, origin: Origin | None = None) -> None:
         self.ledger = Ledger(settings or sample_settings(), origin)
@@ -60,11 +63,11 @@ class SampleControl:
             self.alerts.adopt(settings)
         return self.refusal
 
-    def workers(self) -> Sequence[dict[str, Any]]:
+    def workers(self) -> Sequence[WorkerStanding]:
         """One worker, and those that lag a revision behind it."""
-        here = {"id": "w1", "pid": 1, "revision": self.ledger.revision, "uptime": 1.0, "state": "serving"}
-        here["longest_turn"] = 0.004
-        return [here, *({**here, "id": name, "revision": self.ledger.revision - 1} for name in self.lagging)]
+        revision = self.ledger.revision
+        here = WorkerStanding(id="w1", pid=1, revision=revision, uptime=1.0, state="serving", longest_turn=0.004)
+        return [here, *(replace(here, id=name, revision=revision - 1) for name in self.lagging)]
 
     def adopted(self) -> int:
         """It always has the revision."""

@@ -64,7 +64,7 @@ def sample_cases() -> list[Case]:
     long = '[{"address":"0x5a","data":"' + "0" * 1973
     logs = (
         CaseAnswer(node="a", head=HEAD, text=long, size=412_000),
-        CaseAnswer(node="b", head=-1, text="[]", size=2),
+        CaseAnswer(node="b", head=None, text="[]", size=2),
     )
     return [
         sample_case(at=AT + 60),

@@ -10,49 +10,74 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import structlog
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 import rpcaccel
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
-from rpcaccel.controlplane.admin import admin_connections, documents, openapi
-from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, Control
+from rpcaccel.controlplane.admin import admin_connections
+from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, describe
 from rpcaccel.controlplane.admin.alert_routes import AlertRoutes, attention_document
-from rpcaccel.controlplane.admin.api_types import Clients
-from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Login, admit, has_left, same_site
-from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
+from rpcaccel.controlplane.admin.auth import (
+    ADDRESS,
+    PROOF,
+    WHO,
+    FailedLogins,
+    Gate,
+    Sessions,
+    admit,
+    has_left,
+    same_site,
+)
+from rpcaccel.controlplane.admin.diagnostics import QueryRoutes
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
-from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, json_response, problem
-from rpcaccel.controlplane.admin.sessions import SessionFile, Sessions
-from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
+from rpcaccel.controlplane.admin.handling import (
+    AUTHOR,
+    MAX_BODY_BYTES,
+    STILL_ALLOWED,
+    STREAM_HEADERS,
+    TITLES,
+    Control,
+    Problem,
+    ProblemError,
+    json_response,
+)
+from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
+from rpcaccel.controlplane.documents import current_figures, error_documents
+from rpcaccel.controlplane.documents.client_figures import ClientDocument, Clients, client_document, clients_document
+from rpcaccel.controlplane.documents.error_documents import (
+    ErrorGroupOpened,
+    ErrorQuestion,
+    ErrorsNow,
+    Treatment,
+    treatment,
+)
 from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.stats import error_documents, node_errors, prometheus
-from rpcaccel.controlplane.stats.attention import attention
-from rpcaccel.controlplane.stats.failing_nodes import WHILE, failing_nodes
+from rpcaccel.controlplane.stats import prometheus
+from rpcaccel.controlplane.stats.attention import NODES_SECONDS, attention, failing_networks, failing_nodes
 from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.host_book import HostsNow
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.stats.series import CLIENT_RANGES, client_past
 from rpcaccel.controlplane.stats.snapshot import AdminView, Frame, Notice
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.controlplane.workers.operations import OperationRefused, purge, read, record, wanted_of
+from rpcaccel.controlplane.workers.operations import OperationRefused, read
 from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
 from rpcaccel.core.wire.forwarded_for import Trust
-from rpcaccel.dataplane.rpc.recorder import UNASKED_SECONDS
 
-TYPES = {
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -84,17 +109,19 @@ def page_files(home: Path | None = None) -> dict[str, Page]:
     if home is None:
         return {}
     return {
-        path.relative_to(home).as_posix(): Page(path.read_bytes(), TYPES[path.suffix])
+        path.relative_to(home).as_posix(): Page(path.read_bytes(), MEDIA_TYPES[path.suffix])
         for path in sorted(home.rglob("*"))
-        if path.suffix in TYPES and path.is_file() and not path.is_symlink()
+        if path.suffix in MEDIA_TYPES and path.is_file() and not path.is_symlink()
     }
 
 
 log = structlog.get_logger("rpcaccel.admin")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answering = Callable[[web.Request], Awaitable[object]]
+"""A handler of a route: it returns the document of the answer, or the response itself."""
 
-BODY_WITHIN = 30.0
+BODY_TIMEOUT_SECONDS = 30.0
 """Seconds in which the body of a request has to be there."""
 
 
@@ -110,14 +137,14 @@ class Admin:
         links: Sequence[Link] = (),
         settings: Callable[[], AdminSettings] = AdminSettings,
         files: dict[str, Page] | None = None,
-        sessions: SessionFile | None = None,
+        sessions: Path | None = None,
         history: History | None = None,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`settings` gives the accounts of the moment; `sessions` keeps their sessions over a restart; `history` takes
-        in what is sampled; `interval`: seconds between two points of it.
+        """`settings` gives the accounts of the moment; `sessions` is the file of their sessions; `history` takes in
+        what is sampled; `interval`: seconds between two points of it.
 
         Raises ValueError with the fault of `listen`.
         """
@@ -129,23 +156,20 @@ class Admin:
         self.address = listen
         self._failed_logins = FailedLogins(control.events, clock, wall)
         self._sessions = Sessions(clock, wall, sessions)
-        self.gate = Gate(settings, clock, failed=self._failed_logins.tell, sessions=self._sessions)
+        self.session = Gate(settings, clock, failed=self._failed_logins.tell, sessions=self._sessions)
         self.change_routes = ChangeRoutes(control)
         self.weight_routes = WeightRoutes(self.change_routes, view, self.history, wall)
-        self.session = Login(self.gate, settings, self._address_of)
-        self.query_routes = QueryRoutes(self.history, view, lambda: control.ledger.settings)
+        self.query_routes = QueryRoutes(self.history, view, control, links, clock)
         self.alert_routes = AlertRoutes(control.alerts)
         self._settings = settings
         self._control = control
-        self._live_events = LiveEvents(control)
+        self.live_events = LiveEvents(control)
         self._host, self._port = place
         self._name = name_asked(f"{self._host}:0")
-        self._links = links
         self._files = page_files() if files is None else files
         self._interval, self._clock, self._wall = interval, clock, wall
         self._frame: Frame = view.frame()
         self._logged: Frame | None = None
-        self._recording_until = -math.inf
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
 
@@ -177,7 +201,7 @@ class Admin:
 
     def application(self) -> web.Application:
         """The application by itself, for tests and for mounting elsewhere."""
-        app = web.Application(middlewares=[self._around], client_max_size=LARGEST)
+        app = web.Application(middlewares=[self._around], client_max_size=MAX_BODY_BYTES)
         for route in ROUTES:
             app.router.add_route(route.method, route.path, self._guarded(route), expect_handler=_expected)
         app.router.add_route("*", "/{nowhere:.*}", _nowhere, expect_handler=_expected)
@@ -193,7 +217,7 @@ class Admin:
         now, at = self._clock(), self._wall()
         self.history.add(self._frame.snapshot, now, at)
         self.history.nodes.add(self._frame.snapshot.nodes, self._frame.nodes, now, at)
-        self._live_events.tell(self._frame, self.history, self._wall())
+        self.live_events.tell(self._frame, self.history, self._wall())
         self._control.alerts.look(self._attention(now))
 
     async def _sampling(self, _app: web.Application) -> AsyncIterator[None]:
@@ -225,37 +249,39 @@ class Admin:
             response = ProblemError(error.status, error.code, error.detail).response()
         except web.HTTPException as error:
             code = {404: "not-found", 413: "too-large"}.get(error.status)
-            response = problem(error.status, TITLES[code] if code else error.reason, {"code": code} if code else None)
+            title = TITLES[code] if code else error.reason
+            response = Problem(title=title, status=error.status, code=code or UNSET).response()
             if "Allow" in error.headers:
                 response.headers["Allow"] = error.headers["Allow"]
         except Exception as error:
             if not (isinstance(error, ConnectionError) and has_left(request)):
                 log.exception("admin request failed", path=request.path)
-            response = problem(500, "Internal Server Error")
+            response = Problem(title="Internal Server Error", status=500).response()
         if not response.prepared:
             response.headers.update(HEADERS)
         return response
 
     def _guarded(self, route: AdminRoute) -> Handler:
         """The handler of a route behind its guard; every route is added through this."""
-        handler: Handler = attrgetter(route.handler)(self)
+        handler: Answering = attrgetter(route.handler)(self)
 
         async def guarded(request: web.Request) -> web.StreamResponse:
             if route.guard in ("login", "change"):
                 same_site(request.headers)
             who = None
+            request[ADDRESS] = self._address_of(request)
             if route.guard != "open" or route.handler == "session.show":
                 gone = partial(has_left, request)
-                who = await self.gate.who(request.headers, request.cookies, self._address_of(request), gone)
+                who = await self.session.who(request.headers, request.cookies, request[ADDRESS], gone)
             admit(who, route.guard)
             request[WHO] = who
             request[AUTHOR] = Author(who.name if who else "", _via(request))
-            request[STILL_ALLOWED] = lambda: self.gate.still(request.headers, request.cookies)
+            request[STILL_ALLOWED] = lambda: self.session.known(request.headers, request.cookies) is not None
             await _have_body(request)
-            response = await handler(request)
+            answer = await handler(request)
             if route.guard == "change":
                 self._frame = self.view.frame()  # the next request of the same client shows the change
-            return response
+            return answer if isinstance(answer, web.StreamResponse) else json_response(answer)
 
         return guarded
 
@@ -284,88 +310,65 @@ class Admin:
         body = await asyncio.to_thread(prometheus.render, self.view.frame())
         return web.Response(body=body, headers={"Content-Type": prometheus.CONTENT_TYPE})
 
-    async def openapi(self, _request: web.Request) -> web.Response:
+    async def openapi(self, _request: web.Request) -> dict[str, Any]:
         """This description of the API (OpenAPI 3.1)."""
-        return json_response(openapi.describe(ROUTES, lambda name: attrgetter(name)(self)))
+        # Made in a thread: calls go on being answered meanwhile.
+        return await asyncio.to_thread(describe, ROUTES, lambda name: attrgetter(name)(self))
 
-    async def overview(self, _request: web.Request) -> web.Response:
+    async def overview(self, _request: web.Request) -> current_figures.Overview:
         """The document of the first view."""
         said = attention_document(self._attention(self._clock()), self._control.alerts)
         settings, revision = self.view.settings(), self._control.ledger.revision
-        return json_response(documents.overview(self._frame, self.history, settings, self._wall(), revision, said))
+        return current_figures.overview(self._frame, self.history, settings, self._wall(), revision, said)
 
     def _attention(self, now: float) -> list[Notice]:
         """What needs attention at the moment of the latest frame: what the page shows, and what alerts are made of."""
-        minute, limits = self.history.window(documents.MINUTE), self._control.ledger.settings.errors
-        failing = error_documents.failing(minute, self._control.errors, limits, now)
-        nodes = failing_nodes(self.history.window(WHILE), self.view.errors(), self._wall())
+        minute, limits = self.history.window(current_figures.MINUTE_SECONDS), self._control.ledger.settings.errors
+        failing = failing_networks(minute, self._control.errors, limits, now)
+        nodes = failing_nodes(self.history.window(NODES_SECONDS), self.view.errors(), self._wall())
         return attention(self._frame, [*failing, *nodes])
 
-    async def nodes(self, _request: web.Request) -> web.Response:
+    async def nodes(self, _request: web.Request) -> current_figures.Nodes:
         """The nodes with their states and figures."""
-        return json_response(documents.nodes(self._frame, self.history))
+        return current_figures.nodes(self._frame, self.history)
 
-    async def methods(self, _request: web.Request) -> web.Response:
+    async def methods(self, _request: web.Request) -> current_figures.Methods:
         """The methods that were called, with their figures."""
-        return json_response(documents.methods(self._frame, self.history))
+        return current_figures.methods(self._frame, self.history)
 
-    async def cache(self, _request: web.Request) -> web.Response:
+    async def cache(self, _request: web.Request) -> current_figures.Cache:
         """The cache tiers and cache classes with their figures."""
-        return json_response(documents.cache(self._frame, self.history))
+        return current_figures.cache(self._frame, self.history)
 
-    async def hosts(self, _request: web.Request) -> web.Response:
+    async def hosts(self, _request: web.Request) -> HostsNow:
         """The hosts that share a Redis with this one, what they do, and who of them is behind."""
-        return json_response(self._control.hosts())
+        return self._control.hosts()
 
-    async def explain(self, request: web.Request) -> web.Response:
-        """Explain how a call would be treated."""
-        return json_response(await explain(await request.read(), self._links))
-
-    async def purge(self, request: web.Request) -> web.Response:
-        """Remove kept answers, here and on the hosts that share the Redis."""
-        body = await request.read()
-        done = await purge(body, self._links)
-        if not done["dry_run"]:
-            about = {"memory": done["memory"], "disk": done["disk"], "store": done["store"]}
-            log.info("kept answers are purged", by=request[AUTHOR].name, **about)
-            await self._control.purged(body, complete=done["complete"])
-        return json_response(done)
-
-    async def record(self, request: web.Request) -> web.Response:
-        """Hand over the calls that clients made since the last time, and go on keeping them for a while."""
-        wanted, now = wanted_of(await request.read()), self._clock()
-        if not wanted.stop and now > self._recording_until:
-            log.info("calls are being recorded", by=request[AUTHOR].name, share=wanted.sample)
-        self._recording_until = -math.inf if wanted.stop else now + UNASKED_SECONDS
-        return json_response(await record(wanted, self._links))
-
-    async def clients(self, _request: web.Request) -> web.Response:
+    async def clients(self, _request: web.Request) -> Clients:
         """The holders of API keys and callers without one."""
-        return json_response(self._clients())
+        window = self.history.window(current_figures.RATE_SECONDS)
+        return clients_document(self._frame.snapshot, window, self.view.settings(), self._clock())
 
-    def _clients(self) -> Clients:
-        window = self.history.window(documents.WHILE)
-        return documents.clients(self._frame.snapshot, window, self.view.settings(), self._clock())
-
-    async def client(self, request: web.Request) -> web.Response:
+    async def client(self, request: web.Request) -> ClientDocument:
         """A client with its methods and its last hour or day."""
         name = request.match_info["name"]
-        listed = self._clients()["clients"]
-        found = next((one for one in listed if one["name"] == name), None)
+        found = next((one for one in (await self.clients(request)).clients if one.name == name), None)
         series = client_past(self.history, name, request.query.get("range", "1h"))
         if found is None or series is None:
             raise ProblemError(404, "not-found", CLIENT_RANGES if found else f"no client is called {name!r}")
         cell = next((cell for cell in self._frame.snapshot.clients if cell.client == name), None)
-        return json_response(documents.client(found, cell, series))
+        return client_document(found, cell, series)
 
-    async def errors(self, request: web.Request) -> web.Response:
+    async def errors(self, request: web.Request) -> ErrorsNow:
         """The errors that clients got, and the errors of nodes that no rule knew."""
         network = request.query.get("network", "")
         there = self._control.ledger.settings.networks
         if network and network not in there:
             raise ProblemError(404, "not-found", f"no network is called {network!r}: there are {', '.join(there)}")
-        refused = error_documents.refused_requests(self._frame.snapshot, self.history.window(documents.MINUTE))
-        found = error_documents.errors(
+        refused = error_documents.refused_requests(
+            self._frame.snapshot, self.history.window(current_figures.MINUTE_SECONDS)
+        )
+        return error_documents.errors(
             self._control.errors,
             self.view.errors(),
             refused,
@@ -375,20 +378,19 @@ class Admin:
             now=self._clock(),
             at=self._wall(),
         )
-        return json_response(msgspec.to_builtins(found))
 
-    async def error_group(self, request: web.Request) -> web.Response:
+    async def error_group(self, request: web.Request) -> ErrorGroupOpened:
         """The errors of one cause with samples."""
         group = self._control.errors.group(request.match_info["id"])
         if group is None:
             raise ProblemError(404, "not-found", "no such group of errors is known, or it was dropped for newer ones")
-        return json_response(msgspec.to_builtins(error_documents.opened(group, self._clock())))
+        return error_documents.opened(group, self._clock())
 
-    async def try_error(self, request: web.Request) -> web.Response:
+    async def try_error(self, request: web.Request) -> Treatment:
         """Tell what would be done with an error, and change nothing."""
-        question = read(await request.read(), node_errors.ErrorQuestion)
+        question = read(await request.read(), ErrorQuestion)
         try:
-            return json_response(node_errors.treatment(question, self._control.ledger.settings.networks))
+            return treatment(question, self._control.ledger.settings.networks)
         except ValueError as error:
             raise ProblemError(400, "invalid-question", str(error)) from None
 
@@ -420,24 +422,24 @@ async def _nowhere(request: web.Request) -> web.StreamResponse:
 
 
 async def _have_body(request: web.Request) -> None:
-    """Read the whole body within BODY_WITHIN, before the handler asks for it. Raises ProblemError."""
+    """Read the whole body within BODY_TIMEOUT_SECONDS, before the handler asks for it. Raises ProblemError."""
     try:
-        async with asyncio.timeout(BODY_WITHIN):
+        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
             await request.read()
     except TimeoutError:
-        raise ProblemError(408, "too-slow", f"the body was not there within {BODY_WITHIN:g} s") from None
+        raise ProblemError(408, "too-slow", f"the body was not there within {BODY_TIMEOUT_SECONDS:g} s") from None
     except (HttpProcessingError, web.RequestPayloadError):
         raise ProblemError(400, "malformed-body") from None
 
 
 def _minutes(given: str) -> int:
     """The minutes that a request looks back. Raises ProblemError."""
-    if given.isascii() and given.isdigit() and len(given) <= 2 and 1 <= int(given) <= error_documents.LONGEST:
+    if given.isascii() and given.isdigit() and len(given) <= 2 and 1 <= int(given) <= error_documents.MAX_MINUTES:
         return int(given)
     if given:
-        expected = f"a whole number from 1 to {error_documents.LONGEST}"
+        expected = f"a whole number from 1 to {error_documents.MAX_MINUTES}"
         raise ProblemError(422, "invalid-question", f"minutes: found {given[:40]!r}, expected {expected}")
-    return error_documents.LONGEST
+    return error_documents.MAX_MINUTES
 
 
 def _via(request: web.Request) -> str:

@@ -15,11 +15,11 @@ from aiohttp import web
 
 from rpcaccel.dataplane.http.aiohttp_server import Quiet
 
-HEAD_WITHIN = 10.0
+HEAD_TIMEOUT_SECONDS = 10.0
 """Seconds from the beginning of a connection, TLS included, until the head of its first request is there."""
-IDLE_WITHIN = 75.0
+IDLE_TIMEOUT_SECONDS = 75.0
 """Seconds for which a connection may wait for its next request."""
-MOST_CONNECTIONS = 256
+MAX_CONNECTIONS = 256
 _SHARE_OF_DESCRIPTORS = 4
 """One part in so many of the file descriptors of this process may be connections of the admin side."""
 
@@ -27,7 +27,7 @@ _SHARE_OF_DESCRIPTORS = 4
 def most_connections() -> int:
     """Connections that may be open at once."""
     granted, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if granted < 0 else max(1, min(MOST_CONNECTIONS, granted // _SHARE_OF_DESCRIPTORS))
+    return MAX_CONNECTIONS if granted < 0 else max(1, min(MAX_CONNECTIONS, granted // _SHARE_OF_DESCRIPTORS))
 
 
 class AdminConnection(web.RequestHandler):
@@ -88,8 +88,8 @@ async def listen(
     place: tuple[str, int],
     tls: ssl.SSLContext | None,
     *,
-    head_within: float = HEAD_WITHIN,
-    idle_within: float = IDLE_WITHIN,
+    head_within: float = HEAD_TIMEOUT_SECONDS,
+    idle_within: float = IDLE_TIMEOUT_SECONDS,
     most: int | None = None,
 ) -> asyncio.Server:
     """Listen for the requests of an aiohttp server. Raises OSError."""

@@ -1,28 +1,34 @@
 """Authentication and authorisation of the admin side: accounts, sessions, roles, and login and logout over HTTP.
 
-A change must also prove that no page of another site sent it (`same_site`).
+A change must also prove that no page of another site sent it (`same_site`). Sessions are in memory, and in a file
+beside the state file, so that they outlive a restart. The file opens no session: of each session's secret, which is
+random, and of the password at its login it has a digest. A file that cannot be used means that everybody logs in again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Literal
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from rpcaccel.config.model import AdminSettings
+from rpcaccel.config.model import AccountSettings, AdminSettings
 from rpcaccel.config.secrets import PasswordHash, unmatched
+from rpcaccel.controlplane.admin.handling import ProblemError, json_response
 from rpcaccel.controlplane.admin.login_throttle import Sleep, Tries, never
-from rpcaccel.controlplane.admin.problems import ProblemError, json_response
-from rpcaccel.controlplane.admin.sessions import Sessions
+from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.operations import read
 
@@ -33,12 +39,25 @@ may read, and "change" accounts that may change, but no pages of other sites."""
 COOKIE = "rpcaccel_session"
 PROOF = "X-Rpcaccel-Request"
 """A header that a page elsewhere cannot send: a browser asks first, and is not answered."""
-_WRONG = 1000
+_MAX_WRONG = 1000
 """Wrong passwords that are remembered, by digest."""
-_LONGEST_NAME = 64
+_MAX_NAME = 64
 """The longest name of an account, in characters."""
+MAX_SESSIONS = 1000
+"""Sessions that are kept; the oldest gives way to a new one."""
+SAVE_AGAIN_SECONDS = 5.0
+"""Seconds until a write that failed is tried again."""
+_VERSION = 2
+"""Of the file. In version 1 the digests were made with a key that lay in a file of its own."""
+_Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
+MAX_LOGIN_LINES = 20
+"""Failed logins that are logged within LOGIN_LINES_SECONDS; further ones are counted in the next line."""
+LOGIN_LINES_SECONDS = 60.0
+_MAX_LOGGED_NAME = 64
 
-LOCAL = "local"
+LOCAL_ACCOUNT = "local"
+
+log = structlog.get_logger("rpcaccel.admin")
 
 
 class Who(Struct, frozen=True):
@@ -48,6 +67,20 @@ class Who(Struct, frozen=True):
     role: Literal["admin", "read"]
 
 
+class Session(Struct, frozen=True):
+    """The account that is logged in."""
+
+    required: Annotated[bool, Meta(description="Has one to be?")]
+    user: str | None
+    role: Literal["admin", "read"] | None
+
+
+WHO: web.RequestKey[Who | None] = web.RequestKey("who")
+"""The account of a request, as the guard found it."""
+ADDRESS = web.RequestKey("address", str)
+"""The address of the client, by which logins are throttled and logged."""
+
+
 class LoginRequest(Struct, frozen=True):
     """The body of a login."""
 
@@ -55,11 +88,128 @@ class LoginRequest(Struct, frozen=True):
     password: str
 
 
+class KeptSession(Struct, frozen=True, kw_only=True):
+    """A session."""
+
+    digest: _Digest
+    """Of the secret in the cookie: neither memory nor the time of a look-up tells a secret."""
+    name: Annotated[str, Meta(max_length=64)]
+    """The account."""
+    password: _Digest
+    """Of the account's password hash at login: a session ends when the password is changed."""
+    expires: float
+    """Monotonic seconds; seconds since 1970 in the file."""
+
+
+class KeptSessions(Struct, frozen=True, kw_only=True):
+    """The document of the file."""
+
+    version: int = _VERSION
+    sessions: tuple[KeptSession, ...]
+
+
+class Sessions:
+    """The sessions of the admin side. `path` is None where they last until the restart."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        path: Path | None = None,
+    ) -> None:
+        self._clock = clock
+        self._wall = wall
+        self._file = None if path is None else KeptFile(path, KeptSessions, version=_VERSION)
+        self._sessions: dict[bytes, KeptSession] = {}
+        """By digest, the oldest first."""
+        self._unsaved = False
+        self._ending = asyncio.Event()
+        self._saving: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Sessions {len(self._sessions)}, {self._file and self._file.path}>"
+
+    def begin(self, name: str, settings: AdminSettings) -> str:
+        """Begin a session of an account; its secret, for the cookie."""
+        now = self._clock()
+        self._sessions = {key: one for key, one in self._sessions.items() if one.expires > now}
+        while len(self._sessions) >= MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        secret = secrets.token_urlsafe(32)
+        digest, password = _digest(secret), _digest(settings.accounts[name].password.reveal())
+        self._sessions[digest] = KeptSession(
+            digest=digest, name=name, password=password, expires=now + settings.session
+        )
+        self._save_soon()
+        return secret
+
+    def name_of(self, secret: str, accounts: Mapping[str, AccountSettings]) -> str | None:
+        """The account of a session that lasts; None for any other secret."""
+        session = self._sessions.get(_digest(secret))
+        if session is None or session.expires <= self._clock() or session.name not in accounts:
+            return None
+        password = _digest(accounts[session.name].password.reveal())
+        return session.name if hmac.compare_digest(session.password, password) else None
+
+    def end(self, secret: str) -> None:
+        """End a session."""
+        if self._sessions.pop(_digest(secret), None) is not None:
+            self._save_soon()
+
+    def open(self, longest: float) -> None:
+        """Take over the kept sessions, each for `longest` seconds at the most."""
+        if self._file is None:
+            return
+        try:
+            kept = self._file.load()
+        except LostFileError as error:
+            log.error("sessions are lost: everybody logs in again", file=str(self._file.path), reason=str(error))  # noqa: TRY400
+            return
+        now, wall = self._clock(), self._wall()
+        for one in kept.sessions[-MAX_SESSIONS:] if kept is not None else ():
+            if one.expires > wall:
+                self._sessions[one.digest] = replace(one, expires=now + min(longest, one.expires - wall))
+
+    async def close(self) -> None:
+        """Save what has changed, and end."""
+        self._ending.set()
+        if self._saving is not None:
+            await self._saving  # not cancelled: its thread might finish an older write after a newer one
+
+    def _save_soon(self) -> None:
+        self._unsaved = True
+        if self._file is not None and (self._saving is None or self._saving.done()):
+            self._saving = asyncio.create_task(self._save(self._file), name="sessions")
+
+    async def _save(self, file: KeptFile[KeptSessions]) -> None:
+        """Save until all is saved: a logout that is lost would be a session that opens again after the restart."""
+        warned = False
+        while self._unsaved:
+            self._unsaved = False
+            ahead = self._wall() - self._clock()
+            kept = tuple(replace(one, expires=one.expires + ahead) for one in self._sessions.values())
+            try:
+                await asyncio.to_thread(file.save, KeptSessions(sessions=kept))
+            except OSError as error:
+                why = error.strerror or type(error).__name__
+                if not warned:
+                    log.warning("sessions cannot be kept: they last until the restart", file=str(file.path), why=why)
+                self._unsaved = warned = True
+                if self._ending.is_set():
+                    return
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(SAVE_AGAIN_SECONDS):
+                        await self._ending.wait()
+
+
+def _digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
 class Gate:
-    """Authenticates requests by session or token. `settings` returns the accounts of the moment; `failed` is called
-    with the name, the address and the reason of each failed login. Comparing a password is slow on purpose, so compared
-    passwords are remembered by a digest that only this run of the program can make: a right password that comes again
-    does not wait, and a wrong one, as from a program with an old password, costs nothing."""
+    """Authenticates requests by session or token, and has the handlers of /api/v1/session. Comparing a password is slow
+    on purpose, so compared passwords are remembered by a digest that only this run of the program can make: a right
+    password that comes again does not wait, and a wrong one, as from a program with an old password, costs nothing."""
 
     def __init__(
         self,
@@ -70,6 +220,8 @@ class Gate:
         failed: Callable[[str, str, str], None] = lambda _name, _remote, _why: None,
         sessions: Sessions | None = None,
     ) -> None:
+        """`settings` returns the accounts of the moment; `failed` is called with the name, the address and the reason
+        of each failed login."""
         self._settings = settings
         self._sessions = sessions or Sessions(clock)
         self._failed = failed
@@ -97,35 +249,23 @@ class Gate:
     ) -> Who | None:
         """The account of a request; None when it names none. `gone` tells whether the client has closed its connection.
         Raises ProblemError when too many passwords are being tried."""
-        accounts = self._settings().accounts
-        if not accounts:
-            return Who(LOCAL, "admin")
-        if (token := bearer(headers)) is not None:
-            return await self._by_token(token, remote, gone)
-        return self._by_cookie(cookies)
-
-    def still(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
-        """Whether these headers and cookies would still be accepted. No password is compared, so that this can be
-        called often."""
-        accounts = self._settings().accounts
-        if not accounts:
-            return True
-        if (token := bearer(headers)) is not None:
+        if self.required and (token := bearer(headers)) is not None:
             name, _, password = token.partition(":")
-            return self._verdict(name, password) is True
-        return self._by_cookie(cookies) is not None
+            await self._compare(name, password, remote, gone)
+        return self.known(headers, cookies)
 
-    def _by_cookie(self, cookies: Mapping[str, str]) -> Who | None:
+    def known(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Who | None:
+        """The account of a request, by a session or by a token that was compared before. No password is compared, so
+        that this can be called often."""
         accounts = self._settings().accounts
-        name = self._sessions.name_of(cookies.get(COOKIE, ""), accounts)
+        if not accounts:
+            return Who(LOCAL_ACCOUNT, "admin")
+        if (token := bearer(headers)) is None:
+            name = self._sessions.name_of(cookies.get(COOKIE, ""), accounts)
+        else:  # NAME:PASSWORD
+            said, _, password = token.partition(":")
+            name = said if self._verdict(said, password) else None
         return None if name is None else Who(name, accounts[name].role)
-
-    async def _by_token(self, token: str, remote: str, gone: Callable[[], bool]) -> Who | None:
-        """A token is NAME:PASSWORD."""
-        name, _, password = token.partition(":")
-        if not await self._compare(name, password, remote, gone):
-            return None
-        return Who(name, self._settings().accounts[name].role)
 
     async def login(self, name: str, password: str, remote: str, gone: Callable[[], bool] = never) -> str:
         """A new session's secret, for the cookie. Raises ProblemError."""
@@ -137,10 +277,37 @@ class Gate:
         """End a session."""
         self._sessions.end(secret)
 
+    # -- handlers --------------------------------------------------------------------------------------------------
+
+    async def show(self, request: web.Request) -> Session:
+        """The account that is logged in, and whether a login is needed."""
+        return self._shown(request[WHO])
+
+    async def begin(self, request: web.Request) -> web.Response:
+        """Log in."""
+        asked = read(await request.read(), LoginRequest)
+        secret = await self.login(asked.user, asked.password, request[ADDRESS], partial(has_left, request))
+        settings = self._settings()
+        response = json_response(self._shown(Who(asked.user, settings.accounts[asked.user].role)))
+        response.set_cookie(COOKIE, secret, max_age=int(settings.session), **_cookie(request))
+        return response
+
+    async def end(self, request: web.Request) -> web.Response:
+        """Log out."""
+        self.logout(request.cookies.get(COOKIE, ""))
+        response = web.Response(status=204)
+        response.del_cookie(COOKIE, **_cookie(request))
+        return response
+
+    def _shown(self, who: Who | None) -> Session:
+        return Session(self.required, who.name if who else None, who.role if who else None)
+
+    # -- passwords -------------------------------------------------------------------------------------------------
+
     async def _compare(self, name: str, password: str, remote: str, gone: Callable[[], bool]) -> bool:
         """Whether this is the account's password. An unknown name takes as long. Raises ProblemError when too many are
         being tried."""
-        verdict = self._verdict(name, password) if len(name) <= _LONGEST_NAME else False
+        verdict = self._verdict(name, password) if len(name) <= _MAX_NAME else False
         if verdict is None:
             try:
                 await self._tries.look(remote, lambda: self._look(name, password), gone)
@@ -165,7 +332,7 @@ class Gate:
             self._right[name] = sealed
             return True
         self._wrong[sealed] = None
-        while len(self._wrong) > _WRONG:
+        while len(self._wrong) > _MAX_WRONG:
             del self._wrong[next(iter(self._wrong))]
         return False
 
@@ -222,17 +389,6 @@ def bearer(headers: Mapping[str, str]) -> str | None:
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
-LINES = 20
-"""Failed logins that are logged within WITHIN seconds; further ones are counted in the next line."""
-WITHIN = 60.0
-_LONGEST = 64
-
-log = structlog.get_logger("rpcaccel.admin")
-
-WHO: web.RequestKey[Who | None] = web.RequestKey("who")
-"""The account of a request, as the guard found it."""
-
-
 class FailedLogins:
     """Tells the log and the event stream of each login that fails, within bounds."""
 
@@ -240,7 +396,7 @@ class FailedLogins:
         self._events = events
         self._clock = clock
         self._wall = wall
-        self._since = -WITHIN
+        self._since = -LOGIN_LINES_SECONDS
         self._told = 0
         self._left_out = 0
 
@@ -250,69 +406,22 @@ class FailedLogins:
     def tell(self, name: str, remote: str, why: str) -> None:
         """Log a failed login. The name may come from a stranger, so it is cut and escaped."""
         now = self._clock()
-        if now - self._since >= WITHIN:
+        if now - self._since >= LOGIN_LINES_SECONDS:
             self._since, self._told = now, 0
-        if self._told >= LINES:
+        if self._told >= MAX_LOGIN_LINES:
             self._left_out += 1
             return
         self._told += 1
-        about: dict[str, str | int] = {"user": ascii(name[:_LONGEST])[1:-1], "address": remote, "why": why}
+        about: dict[str, str | int] = {"user": ascii(name[:_MAX_LOGGED_NAME])[1:-1], "address": remote, "why": why}
         if self._left_out:
             about["left_out"], self._left_out = self._left_out, 0
         log.warning("a login failed", **about)
         self._events.tell("login", {**about, "at": self._wall()})
 
 
-class Login:
-    """Handlers of /api/v1/session."""
-
-    def __init__(
-        self, gate: Gate, settings: Callable[[], AdminSettings], address: Callable[[web.Request], str]
-    ) -> None:
-        """`address` returns the address of the client."""
-        self._gate = gate
-        self._settings = settings
-        self._address = address
-
-    def __repr__(self) -> str:
-        return f"<Login {self._gate!r}>"
-
-    async def show(self, request: web.Request) -> web.Response:
-        """The account that is logged in, and whether a login is needed."""
-        return self._told(request[WHO])
-
-    async def begin(self, request: web.Request) -> web.Response:
-        """Log in."""
-        asked = read(await request.read(), LoginRequest)
-        gone = partial(has_left, request)
-        secret = await self._gate.login(asked.user, asked.password, self._address(request), gone)
-        settings = self._settings()
-        response = self._told(Who(asked.user, settings.accounts[asked.user].role))
-        response.set_cookie(
-            COOKIE,
-            secret,
-            max_age=int(settings.session),
-            httponly=True,
-            samesite="Strict",
-            secure=request.secure,
-            path="/",
-        )
-        return response
-
-    async def end(self, request: web.Request) -> web.Response:
-        """Log out."""
-        self._gate.logout(request.cookies.get(COOKIE, ""))
-        response = web.Response(status=204)
-        response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict", secure=request.secure)
-        return response
-
-    def _told(self, who: Who | None) -> web.Response:
-        document = {
-            "required": self._gate.required,
-            "user": who.name if who else None,
-            "role": who.role if who else None,
-        }
-        return json_response(document)
+def _cookie(request: web.Request) -> Any:
+    """What the cookie of a session is set and taken away with."""
+    return {"httponly": True, "samesite": "Strict", "secure": request.secure, "path": "/"}
 
 
 def has_left(request: web.Request) -> bool:

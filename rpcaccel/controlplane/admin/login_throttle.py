@@ -13,25 +13,25 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from math import ceil
 
-from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.admin.handling import ProblemError
 from rpcaccel.core.wire.forwarded_for import holder
 
-TRIES = 5
-"""Wrong passwords from one address within WITHIN seconds, before the answers to further ones are held."""
-WITHIN = 60.0
-PAUSE = 1.0
+FREE_TRIES = 5
+"""Wrong passwords from one address within TRIES_SECONDS, before the answers to further ones are held."""
+TRIES_SECONDS = 60.0
+PAUSE_SECONDS = 1.0
 """Seconds between two answers to wrong passwords from one address, when they are held."""
-HOLD = 45.0
+MAX_HOLD_SECONDS = 45.0
 """Seconds that an answer is held at the most. Many reverse proxies give up after 60."""
-HELD = 512
+MAX_HELD = 512
 """Answers held at one time; what is more is answered at once."""
-WAITING_OF_ADDRESS = 256
+MAX_WAITING_OF_ADDRESS = 256
 """Passwords from one address that may wait for their turn."""
-WAITING_OF_ALL = 1024
-TAKES = 0.1
+MAX_WAITING = 1024
+COMPARISON_SECONDS = 0.1
 """Seconds that a comparison takes, about. A comparison needs 32 MiB and a whole processor, so there is one at a time.
 """
-_LANES = 2 * WAITING_OF_ALL
+_LANES = 2 * MAX_WAITING
 """Addresses that are remembered: more than passwords may wait."""
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -50,7 +50,7 @@ class _Lane:
 
     def __init__(self) -> None:
         self.failed: list[float] = []
-        """The times of the last wrong passwords (monotonic seconds), TRIES at the most."""
+        """The times of the last wrong passwords (monotonic seconds), FREE_TRIES at the most."""
         self.told = 0.0
         """When the last of the held answers is sent (monotonic seconds)."""
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -117,8 +117,10 @@ class Tries:
         returns whether the password was right; None when the result was known by then. Clients that have `gone` are
         passed over. Raises ProblemError when too many passwords wait."""
         lane = self._lane(holder(remote))
-        if lane.waiting >= WAITING_OF_ADDRESS or self._waiting >= WAITING_OF_ALL:
-            raise ProblemError(429, "too-many-logins", headers={"Retry-After": str(ceil(self._waiting * TAKES))})
+        if lane.waiting >= MAX_WAITING_OF_ADDRESS or self._waiting >= MAX_WAITING:
+            raise ProblemError(
+                429, "too-many-logins", headers={"Retry-After": str(ceil(self._waiting * COMPARISON_SECONDS))}
+            )
         self._waiting += 1
         try:
             async with lane, self._comparing:
@@ -133,11 +135,11 @@ class Tries:
     async def _hold(self, lane: _Lane) -> None:
         """Wait until the answer to a wrong password may be sent."""
         now = self._clock()
-        slow = len(lane.failed) == TRIES and now - lane.failed[0] < WITHIN
-        lane.failed = [*lane.failed, now][-TRIES:]
-        if not slow or self._held >= HELD:
+        slow = len(lane.failed) == FREE_TRIES and now - lane.failed[0] < TRIES_SECONDS
+        lane.failed = [*lane.failed, now][-FREE_TRIES:]
+        if not slow or self._held >= MAX_HELD:
             return
-        lane.told = min(max(lane.told, now) + PAUSE, now + HOLD)
+        lane.told = min(max(lane.told, now) + PAUSE_SECONDS, now + MAX_HOLD_SECONDS)
         self._held += 1
         try:
             await self._sleep(lane.told - now)

@@ -1,27 +1,31 @@
-"""The part of the admin API about settings and their audit, workers, probes at once, and the stream of events."""
+"""The part of the admin API about settings and their audit, workers, and probes at once."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
 
-import msgspec
 from aiohttp import web
+from msgspec import UNSET, Meta, Struct, UnsetType
 from pydantic import ValidationError
 
 from rpcaccel import chains
 from rpcaccel.config.errors import from_pydantic
 from rpcaccel.config.model import NodeSettings
-from rpcaccel.config.patch import difference, to_table, touches
-from rpcaccel.config.schema import described
-from rpcaccel.controlplane.admin.admin_routes import Control
-from rpcaccel.controlplane.admin.api_types import NodeTrialRequest
-from rpcaccel.controlplane.admin.problems import ProblemError, json_response
-from rpcaccel.controlplane.admin.settings_types import UndoRequest
-from rpcaccel.controlplane.settings.audit import Author, Change
+from rpcaccel.config.patch import Edit, difference, to_table, touches
+from rpcaccel.config.schema import Described, described
+from rpcaccel.controlplane.admin.handling import (
+    AUTHOR,
+    Control,
+    ProblemError,
+    body_of,
+    expected_revision,
+    json_response,
+)
+from rpcaccel.controlplane.settings.audit import Change
 from rpcaccel.controlplane.settings.export import to_toml
 from rpcaccel.controlplane.settings.ledger import (
     OF_A_WORKER,
@@ -33,40 +37,145 @@ from rpcaccel.controlplane.settings.ledger import (
     RefusedError,
     UnknownRevisionError,
 )
-from rpcaccel.controlplane.stats.proof_document import proof_document
-from rpcaccel.controlplane.workers.operations import read
+from rpcaccel.controlplane.stats.summaries import ProofNow, extended, proof_document
+from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core import client_limits
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 
-T = TypeVar("T")
-
-LARGEST = 1 << 20
-"""Bytes of a change."""
-PROBE_WITHIN = 10.0
+PROBE_TIMEOUT_SECONDS = 10.0
 """Seconds."""
-TRIALS = 8
+MAX_TRIALS = 8
 """Nodes that are tried at one time; further ones wait."""
-STALLED = 30.0
-"""Seconds after which the connection of a reader that takes nothing is closed."""
-RESTART = (*OF_THE_PROGRAM, *OF_A_WORKER)
-_TAG = re.compile(r'\s*(?:W/)?"(\d{1,18})"\s*')
-_TOO_DEEP = "it is nested too deeply"
-_JSON = ("application/json", "application/merge-patch+json")
+RESTART_PATHS = (*OF_THE_PROGRAM, *OF_A_WORKER)
 
-AUTHOR = web.RequestKey("author", Author)
-"""The author of a change, as found by the guard."""
+
+class Difference(Struct, frozen=True):
+    """The difference from the config file, environment and flags."""
+
+    revision: int
+    base: Annotated[str | None, Meta(description="The config file; null without one.")]
+    difference: Sequence[Edit]
+
+
+class Preview(Struct, frozen=True):
+    """The difference that a change would make, asked for with dry_run."""
+
+    revision: int
+    difference: Sequence[Edit]
+    restart: Annotated[Sequence[str], Meta(description="Paths of those that would wait for a restart.")]
+
+
+class SettingsDescribed(Struct, frozen=True):
+    """The settings that can be changed."""
+
+    settings: Sequence[Described]
+    restart: Annotated[Sequence[str], Meta(description="Paths that take a restart, those below them included.")]
+
+
+MergePatch = Annotated[
+    dict[str, Any],
+    Meta(
+        description="A JSON merge patch (RFC 7396) of the settings, with each network's nodes as a table by id; "
+        "null removes a node and puts a setting back to its default."
+    ),
+]
+
+
+class UndoRequest(Struct, frozen=True):
+    """Which revision to go back to."""
+
+    to: Annotated[int | None, Meta(description="A revision; the last one if unset.")] = None
+
+
+class ChangeLine(Change, frozen=True, kw_only=True):
+    """A line of the audit."""
+
+    undo: Annotated[bool, Meta(description="Can the settings before this change be brought back?")]
+
+
+class Changes(Struct, frozen=True):
+    """The audit, newest first."""
+
+    changes: list[ChangeLine]
+
+
+class WorkerRevision(Struct, frozen=True):
+    """A worker and the revision that it runs."""
+
+    id: str
+    revision: int
+
+
+class SettingsNow(Struct, frozen=True, kw_only=True):
+    """The settings in force."""
+
+    revision: int
+    document: Annotated[dict[str, Any], Meta(description="As the config file, but nodes as a table by id.")]
+    workers: list[WorkerRevision]
+    adopted: Annotated[int, Meta(description="Workers that run this revision.")]
+    restart: Annotated[Sequence[str], Meta(description="Paths that take a restart, those below them included.")]
+    waiting: Annotated[Sequence[str], Meta(description="Paths that were changed and wait for a restart.")]
+    persisted: Annotated[str | None, Meta(description="The state file; null without one.")]
+    note: Annotated[str, Meta(description="A sentence when changes will not outlive a restart.")]
+    shared: Annotated[dict[str, Any] | None, Meta(description="How it goes with the hosts of one Redis.")]
+    undo: Annotated[int | None, Meta(description="The revision that undo goes back to.")]
+    change: Annotated[
+        ChangeLine | UnsetType | None, Meta(description="After a change: its line; null where nothing differs.")
+    ] = UNSET
+
+
+class NewKey(Struct, frozen=True):
+    """An API key, told this once."""
+
+    key: str
+    hash: Annotated[str, Meta(description="What the settings hold of it.")]
+
+
+class WorkerList(Struct, frozen=True):
+    """The workers that run."""
+
+    workers: Sequence[WorkerStanding]
+    replaced: Annotated[int, Meta(description="Those that died or hung and were replaced since the start.")]
+
+
+class ProbeOutcome(Struct, frozen=True, kw_only=True):
+    """A node as it was just found."""
+
+    network: str
+    id: str
+    head: int | None
+    chain_ok: Annotated[bool | None, Meta(description="Does it serve the right chain? null: it did not say.")]
+    answering: bool
+    latency: Annotated[float | None, Meta(description="Seconds.")]
+    note: Annotated[str, Meta(description="A sentence when something is wrong.")]
+
+
+class ProofBegun(Struct, frozen=True):
+    """A node whose proof begins; the event `proof` tells when it has ended."""
+
+    network: str
+    id: str
+    proving: Annotated[bool, Meta(description="Does it get no calls until then?")]
+    proof: Annotated[ProofNow | None, Meta(description="The last proof before this one.")]
+
+
+class NodeTrialRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """A node that is to be tried before it is added."""
+
+    network: Annotated[str, Meta(description="The network it would be part of.")]
+    url: Annotated[str, Meta(description="Its address, as in the settings.")]
+    headers: Annotated[dict[str, str], Meta(description="Sent to it, as in the settings.")] = {}
 
 
 class ChangeRoutes:
-    """The handlers of settings, audit, workers, probes and events."""
+    """The handlers of settings, audit, workers and probes."""
 
-    def __init__(self, control: Control, stalled: float = STALLED, probe_within: float = PROBE_WITHIN) -> None:
-        """In seconds: the bound of a reader that takes nothing, and of a probe."""
+    def __init__(self, control: Control, probe_within: float = PROBE_TIMEOUT_SECONDS) -> None:
+        """`probe_within`: seconds that a probe may take."""
         self.control = control
-        self._stalled = stalled
         self._probe_within = probe_within
-        self._trials = asyncio.Semaphore(TRIALS)
+        self._trials = asyncio.Semaphore(MAX_TRIALS)
 
     def __repr__(self) -> str:
         return f"<ChangeRoutes {self.control!r}>"
@@ -75,14 +184,16 @@ class ChangeRoutes:
 
     async def settings(self, _request: web.Request) -> web.Response:
         """The settings in force."""
-        return self._document()
+        return self._answer()
 
-    async def patch(self, request: web.Request) -> web.Response:
+    async def patch(self, request: web.Request) -> web.Response | Preview:
         """Change the settings by a merge patch."""
         ledger = self.control.ledger
         change = await body_of(request, dict[str, Any])
         if request.query.get("dry_run", "") not in ("", "0"):
-            return json_response(await self._previewed(ledger, change))
+            with _refusals_told(ledger):
+                edits = difference(ledger.settings, await ledger.preview(change))
+            return Preview(ledger.revision, edits, touches(edits, RESTART_PATHS))
         expected = expected_revision(request, ledger)
         return await self.changed(ledger.change(change, request[AUTHOR], expected))
 
@@ -97,28 +208,26 @@ class ChangeRoutes:
         await body_of(request, dict[str, Any])
         return await self.changed(self.control.ledger.reload(request[AUTHOR]))
 
-    async def difference(self, _request: web.Request) -> web.Response:
+    async def difference(self, _request: web.Request) -> Difference:
         """The difference from the config file, environment and flags."""
         ledger = self.control.ledger
-        edits = difference(ledger.base, ledger.settings)
-        found = {"revision": ledger.revision, "base": ledger.origin.source, "difference": msgspec.to_builtins(edits)}
-        return json_response(found)
+        return Difference(ledger.revision, ledger.origin.source, difference(ledger.base, ledger.settings))
 
-    async def described(self, _request: web.Request) -> web.Response:
+    async def described(self, _request: web.Request) -> SettingsDescribed:
         """The settings that can be changed, each with kind, explanation, default and bounds."""
-        return json_response({"settings": msgspec.to_builtins(described()), "restart": list(RESTART)})
+        return SettingsDescribed(described(), RESTART_PATHS)
 
-    async def known_methods(self, _request: web.Request) -> web.Response:
+    async def known_methods(self, _request: web.Request) -> dict[str, list[str]]:
         """The methods that each network has a rule for, called or not."""
         networks = self.control.ledger.settings.networks
         rules = {name: chains.load(network.chain).rules for name, network in networks.items()}
-        return json_response({name: sorted(rule.method for rule in table) for name, table in rules.items()})
+        return {name: sorted(rule.method for rule in table) for name, table in rules.items()}
 
-    async def key(self, request: web.Request) -> web.Response:
+    async def key(self, request: web.Request) -> NewKey:
         """Make an API key and its hash. Neither is stored: the hash is for the settings, the key for its holder."""
         await body_of(request, dict[str, Any])
         made = client_limits.make(secrets.token_bytes(client_limits.RANDOM_BYTES))
-        return json_response({"key": made, "hash": client_limits.hashed(made)})
+        return NewKey(made, client_limits.hashed(made))
 
     async def export(self, _request: web.Request) -> web.Response:
         """The settings as a config file."""
@@ -127,21 +236,20 @@ class ChangeRoutes:
         named = {"Content-Disposition": 'attachment; filename="rpcaccel.toml"'}
         return web.Response(text=text, content_type="application/toml", headers=named)
 
-    async def changes(self, request: web.Request) -> web.Response:
+    async def changes(self, request: web.Request) -> Changes:
         """The audit, newest first."""
         ledger = self.control.ledger
         asked = request.query.get("limit", "100")
         limit = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 100
-        newest = list(reversed(ledger.audit))[:limit]
-        return json_response({"changes": [line(ledger, change) for change in newest]})
+        return Changes([line(ledger, change) for change in list(reversed(ledger.audit))[:limit]])
 
-    # -- workers, nodes, events ----------------------------------------------------------------------------------
+    # -- workers, nodes ----------------------------------------------------------------------------------
 
-    async def workers(self, _request: web.Request) -> web.Response:
+    async def workers(self, _request: web.Request) -> WorkerList:
         """The workers."""
-        return json_response({"workers": list(self.control.workers()), "replaced": self.control.replaced})
+        return WorkerList(self.control.workers(), self.control.replaced)
 
-    async def probe(self, request: web.Request) -> web.Response:
+    async def probe(self, request: web.Request) -> ProbeOutcome:
         """Probe a node now."""
         network, node = request.match_info["network"], request.match_info["id"]
         try:
@@ -151,20 +259,17 @@ class ChangeRoutes:
             head = NodeHead(id=node, note=f"it did not answer within {self._probe_within:g} s")
         if head is None:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
-        number = head.head if head.head >= 0 else None
-        about = {"network": network, "id": node, "head": number, "chain_ok": head.chain_ok}
-        return json_response({**about, "answering": head.answering, "latency": head.latency, "note": head.note})
+        return extended(ProbeOutcome, head, network=network, head=head.head if head.head >= 0 else None)
 
-    async def prove(self, request: web.Request) -> web.Response:
+    async def prove(self, request: web.Request) -> ProofBegun:
         """Prove a node again; it goes on serving meanwhile."""
         network, node = request.match_info["network"], request.match_info["id"]
         head = self.control.prove(network, node)
         if head is None:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
-        about = {"network": network, "id": node, "proving": head.proving}
-        return json_response({**about, "proof": proof_document(head.proof)})
+        return ProofBegun(network, node, head.proving, proof_document(head.proof))
 
-    async def test_node(self, request: web.Request) -> web.Response:
+    async def test_node(self, request: web.Request) -> NodeTrial:
         """Probe a node that is not in the settings, and compare it with a network that it may be added to."""
         asked = await body_of(request, NodeTrialRequest)
         try:
@@ -179,116 +284,57 @@ class ChangeRoutes:
             found = NodeTrial(answering=False, note=f"it did not answer within {self._probe_within:g} s")
         if found is None:
             raise ProblemError(404, "not-found", f"no network is called {asked.network!r}")
-        return json_response(msgspec.to_builtins(found))
-
-    async def events(self, request: web.Request) -> web.StreamResponse:
-        """The stream of events, until the reader leaves."""
-        control = self.control
-        response = web.StreamResponse(headers=request[STREAM_HEADERS])
-        response.content_type = "text/event-stream"
-        await response.prepare(request)
-        last = request.headers.get("Last-Event-ID") or request.query.get("last", "")
-        # Subscribed before the greeting is written, so that no event in between is lost.
-        place = control.events.subscribe(last)
-        try:
-            async for frame in control.events.frames(place, {"revision": control.ledger.revision}):
-                if not request[STILL_ALLOWED]():
-                    break
-                async with asyncio.timeout(self._stalled):
-                    await response.write(frame)
-        except ConnectionError:
-            pass
-        except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
-        finally:
-            control.events.leave(place)
-        return response
+        return found
 
     # -- documents -----------------------------------------------------------------------------------------------
 
     async def changed(self, making: Awaitable[Change | None]) -> web.Response:
         """Answer with the settings after a change that is being made. Raises ProblemError when it is refused."""
         ledger = self.control.ledger
-        try:
+        with _refusals_told(ledger):
             change = await making
-        except ChangedMeanwhileError:
-            raise ProblemError(412, "changed-meanwhile", revision=ledger.revision) from None
-        except InvalidSettingsError as error:
-            raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
-        except RefusedError as error:
-            raise ProblemError(409, "refused", str(error), revision=ledger.revision) from None
-        except UnknownRevisionError:
-            raise ProblemError(404, "not-found", "that revision is not kept", revision=ledger.revision) from None
-        except NoFileError:
-            raise ProblemError(409, "no-file", "it was started without --config") from None
-        except RecursionError:
-            raise ProblemError(400, "not-json", _TOO_DEEP) from None
-        return self._document(change=line(ledger, change) if change else None)
+        return self._answer(line(ledger, change) if change else None)
 
-    def _document(self, **more: Any) -> web.Response:
+    def _answer(self, change: ChangeLine | UnsetType | None = UNSET) -> web.Response:
         control, ledger = self.control, self.control.ledger
         waiting = ledger.waiting()
-        document = {
-            "revision": ledger.revision,
-            "document": to_table(ledger.settings),
-            "workers": [{"id": one["id"], "revision": one["revision"]} for one in control.workers()],
-            "adopted": control.adopted(),
-            "restart": list(RESTART),
-            "waiting": [*waiting.program, *waiting.workers],
-            "persisted": str(ledger.origin.state.path) if ledger.origin.state else None,
-            "note": ledger.note,
-            "shared": control.shared(),
-            "undo": ledger.undo_to,
-            **more,
-        }
+        document = SettingsNow(
+            revision=ledger.revision,
+            document=to_table(ledger.settings),
+            workers=[WorkerRevision(one.id, one.revision) for one in control.workers()],
+            adopted=control.adopted(),
+            restart=RESTART_PATHS,
+            waiting=[*waiting.program, *waiting.workers],
+            persisted=str(ledger.origin.state.path) if ledger.origin.state else None,
+            note=ledger.note,
+            shared=control.shared(),
+            undo=ledger.undo_to,
+            change=change,
+        )
         response = json_response(document)
         response.headers["ETag"] = f'"{ledger.revision}"'
         return response
 
-    @staticmethod
-    async def _previewed(ledger: Ledger, change: dict[str, Any]) -> dict[str, Any]:
-        try:
-            edits = difference(ledger.settings, await ledger.preview(change))
-        except InvalidSettingsError as error:
-            raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
-        except RecursionError:
-            raise ProblemError(400, "not-json", _TOO_DEEP) from None
-        found = {"revision": ledger.revision, "difference": msgspec.to_builtins(edits)}
-        return {**found, "restart": list(touches(edits, RESTART))}
 
-
-STREAM_HEADERS = web.RequestKey("stream_headers", dict[str, str])
-"""The headers of every answer, which a stream needs before it begins."""
-STILL_ALLOWED: web.RequestKey[Callable[[], bool]] = web.RequestKey("still_allowed")
-"""A function that tells whether the reader of a stream may still read."""
-
-
-def line(ledger: Ledger, change: Change) -> dict[str, Any]:
-    """The document of one line of the audit."""
-    found: dict[str, Any] = msgspec.to_builtins(change)
-    return {**found, "undo": change.outcome == "adopted" and ledger.knows(change.before)}
-
-
-def expected_revision(request: web.Request, ledger: Ledger) -> int | None:
-    """The revision in If-Match (RFC 9110, section 13.1.1); None for any. Raises ProblemError."""
-    asked = request.headers.get("If-Match")
-    if asked is None:
-        raise ProblemError(428, "if-match-required", revision=ledger.revision)
-    if asked.strip() == "*":
-        return None
-    match = _TAG.fullmatch(asked)
-    if match is None or int(match[1]) != ledger.revision:
-        raise ProblemError(412, "changed-meanwhile", revision=ledger.revision)
-    return int(match[1])
-
-
-async def body_of(request: web.Request, kind: type[T]) -> T:
-    """The document in the body; an empty body is an empty object. Raises ProblemError or OperationRefused."""
+@contextmanager
+def _refusals_told(ledger: Ledger) -> Iterator[None]:
+    """Raise ProblemError for a change that the ledger refuses."""
     try:
-        body = await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        raise ProblemError(413, "too-large", f"at most {LARGEST} bytes are read") from None
-    if body and request.content_type not in _JSON:
-        raise ProblemError(415, "not-json", f"send {_JSON[0]} or {_JSON[1]}")
-    return read(body or b"{}", kind)
+        yield
+    except ChangedMeanwhileError:
+        raise ProblemError(412, "changed-meanwhile", revision=ledger.revision) from None
+    except InvalidSettingsError as error:
+        raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
+    except RefusedError as error:
+        raise ProblemError(409, "refused", str(error), revision=ledger.revision) from None
+    except UnknownRevisionError:
+        raise ProblemError(404, "not-found", "that revision is not kept", revision=ledger.revision) from None
+    except NoFileError:
+        raise ProblemError(409, "no-file", "it was started without --config") from None
+    except RecursionError:
+        raise ProblemError(400, "not-json", "it is nested too deeply") from None
+
+
+def line(ledger: Ledger, change: Change) -> ChangeLine:
+    """The document of one line of the audit."""
+    return extended(ChangeLine, change, undo=change.outcome == "adopted" and ledger.knows(change.before))

@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from typing import Annotated
 
 from aiohttp import web
+from msgspec import Meta, Struct
 
-from rpcaccel.controlplane.admin.problems import ProblemError, json_response
-from rpcaccel.controlplane.admin.settings_api import AUTHOR, ChangeRoutes, body_of, expected_revision
-from rpcaccel.controlplane.admin.settings_types import WeightsRequest
+from rpcaccel.controlplane.admin.handling import AUTHOR, ProblemError, body_of, expected_revision
+from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.node_history import Over
-from rpcaccel.controlplane.stats.node_report import report
+from rpcaccel.controlplane.stats.node_report import NodesReport, report
 from rpcaccel.controlplane.stats.snapshot import AdminView
 from rpcaccel.controlplane.stats.worth import Gathered, patch_of
 
 _OVER: dict[str, Over] = {"": "hour", "hour": "hour", "day": "day"}
+
+
+class WeightsRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The suggested weights to apply: those that were shown, or those of this moment if none are named."""
+
+    weights: Annotated[
+        dict[str, Annotated[int, Meta(ge=1, le=1000)]],
+        Meta(description="By node id; all that are suggested now if unset."),
+    ] = {}
 
 
 class WeightRoutes:
@@ -34,7 +44,7 @@ class WeightRoutes:
     def __repr__(self) -> str:
         return f"<WeightRoutes {self._history.nodes!r}>"
 
-    async def report(self, request: web.Request) -> web.Response:
+    async def report(self, request: web.Request) -> NodesReport:
         """Report on every node over the last hour or day, with suggested weights and their reasons."""
         asked = request.query.get("over", "")
         over = _OVER.get(asked)
@@ -42,8 +52,7 @@ class WeightRoutes:
             raise ProblemError(422, "invalid-question", f"over: found {asked[:40]!r}, expected hour or day")
         # Put together in a thread: calls go on being answered meanwhile.
         cases = list(self._changes.control.cases)
-        found = await asyncio.to_thread(report, self._gathered(), over, cases)
-        return json_response(found)
+        return await asyncio.to_thread(report, self._gathered(), over, cases)
 
     async def apply(self, request: web.Request) -> web.Response:
         """Give the nodes of a network the suggested weights, as one change that can be undone."""

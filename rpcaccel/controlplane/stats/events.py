@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
-import orjson
+import msgspec
 from msgspec import Struct
 
 KEEP = 500
@@ -112,4 +112,4 @@ class Events:
 
     def _frame(self, event: Event) -> bytes:
         number = f"id: {self.run}-{event.number}\n" if event.number else ""
-        return f"{number}event: {event.kind}\ndata: ".encode() + orjson.dumps(event.data) + b"\n\n"
+        return f"{number}event: {event.kind}\ndata: ".encode() + msgspec.json.encode(event.data) + b"\n\n"

@@ -12,7 +12,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -51,7 +51,7 @@ HostState = Literal["well", "behind", "other-version", "draining", "silent", "un
 """The state of a host: `silent` was not heard, `unknown` cannot be judged while Redis is away, or right after."""
 
 
-class HostHead(TypedDict):
+class HostHead(Struct, frozen=True):
     """The served head of a network on one host."""
 
     network: str
@@ -59,7 +59,7 @@ class HostHead(TypedDict):
     lag: Annotated[int, Meta(description="Blocks that half of the hosts had more when it told its head.")]
 
 
-class HostNow(TypedDict):
+class HostNow(Struct, frozen=True, kw_only=True):
     """One host, by its own word."""
 
     run: Annotated[str, Meta(description="The id of its run: several hosts may have one name.")]
@@ -81,7 +81,7 @@ class HostNow(TypedDict):
     revision: Annotated[int, Meta(description="Number of the shared settings that it saw last; 0 without any.")]
 
 
-class HostsTogether(TypedDict):
+class HostsTogether(Struct, frozen=True, kw_only=True):
     """The calls of all hosts that are heard."""
 
     hosts: int
@@ -91,7 +91,7 @@ class HostsTogether(TypedDict):
     error_ratio: Share | None
 
 
-class HostsNow(TypedDict):
+class HostsNow(Struct, frozen=True, kw_only=True):
     """The hosts that share one Redis; without Redis this host alone."""
 
     shared: Annotated[bool, Meta(description="Do the settings name a Redis?")]
@@ -269,43 +269,42 @@ class HostBook:
         known = sorted(self._known.items(), key=lambda item: (item[0] != self.run, item[1].report.name, item[0]))
         heard = [one.report for _, one in known if one.state not in {"silent", "unknown"}]
         rates = [report.calls / report.window for report in heard if report.window]
-        return {
-            "shared": shared,
-            "note": self._lost,
-            "every": self.every,
-            "unreadable": self._unreadable,
-            "together": {
-                "hosts": len(heard),
-                "workers": sum(report.workers for report in heard),
-                "calls_per_second": sum(rates) if rates else None,
-                "hit_ratio": ratio(sum(one.hits for one in heard), sum(one.accepted for one in heard)),
-                "error_ratio": ratio(sum(one.errors for one in heard), sum(one.accepted for one in heard)),
-            },
-            "hosts": [self._document(run, one, now) for run, one in known],
-        }
+        return HostsNow(
+            shared=shared,
+            note=self._lost,
+            every=self.every,
+            unreadable=self._unreadable,
+            together=HostsTogether(
+                hosts=len(heard),
+                workers=sum(report.workers for report in heard),
+                calls_per_second=sum(rates) if rates else None,
+                hit_ratio=ratio(sum(one.hits for one in heard), sum(one.accepted for one in heard)),
+                error_ratio=ratio(sum(one.errors for one in heard), sum(one.accepted for one in heard)),
+            ),
+            hosts=[self._document(run, one, now) for run, one in known],
+        )
 
     def _document(self, run: str, one: _Known, now: float) -> HostNow:
         report = one.report
-        return {
-            "run": run,
-            "name": report.name,
-            "here": run == self.run,
-            "state": one.state,
-            "why": one.why,
-            "heard": max(0.0, now - one.at),
-            "page": report.page,
-            "version": report.version,
-            "uptime": report.uptime,
-            "workers": report.workers,
-            "calls_per_second": report.calls / report.window if report.window else None,
-            "hit_ratio": ratio(report.hits, report.accepted),
-            "error_ratio": ratio(report.errors, report.accepted),
-            "miss_p99": report.miss_p99,
-            "heads": [{"network": name, "head": head, "lag": self._lag(name, head, one.at)}
-                      for name, head in report.heads.items()],
-            "networks": report.networks,
-            "revision": report.revision,
-        }  # fmt: skip
+        return HostNow(
+            run=run,
+            name=report.name,
+            here=run == self.run,
+            state=one.state,
+            why=one.why,
+            heard=max(0.0, now - one.at),
+            page=report.page,
+            version=report.version,
+            uptime=report.uptime,
+            workers=report.workers,
+            calls_per_second=report.calls / report.window if report.window else None,
+            hit_ratio=ratio(report.hits, report.accepted),
+            error_ratio=ratio(report.errors, report.accepted),
+            miss_p99=report.miss_p99,
+            heads=[HostHead(name, head, self._lag(name, head, one.at)) for name, head in report.heads.items()],
+            networks=report.networks,
+            revision=report.revision,
+        )
 
     def _lag(self, network: str, head: int, at: float) -> int:
         return self._fronts[network].beyond(head, at)[0] if network in self._fronts else 0

@@ -64,12 +64,12 @@ class HostReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def counted(now: Readings) -> dict[str, float | None]:
     """The counts of a report, by the readings of the last few seconds."""
     return {
-        "window": now["window"],
-        "calls": now["calls"],
-        "accepted": now["calls"] - now["refused_calls"],
-        "hits": now["hits"],
-        "errors": now["errors"],
-        "miss_p99": now["miss"]["p99"] if now["miss"] is not None else None,
+        "window": now.window,
+        "calls": now.calls,
+        "accepted": now.calls - now.refused_calls,
+        "hits": now.hits,
+        "errors": now.errors,
+        "miss_p99": now.miss.p99 if now.miss is not None else None,
     }
 
 

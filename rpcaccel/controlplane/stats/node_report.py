@@ -4,22 +4,20 @@ document."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.node_history import NodeSum, Over, PastTotal
-from rpcaccel.controlplane.stats.proof_document import ProofNow, proof_document
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from rpcaccel.controlplane.stats.summaries import At, Seconds, Share
+from rpcaccel.controlplane.stats.summaries import ProofNow, Seconds, Share, extended, iso, proof_document
 from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
-from rpcaccel.core.agreement.cases import Case
+from rpcaccel.core.agreement.cases import Case, CaseFacts
 from rpcaccel.core.stats.comparison import compare, pool
 from rpcaccel.core.stats.histogram import Histogram
-from rpcaccel.core.stats.suggested_weights import Suggestion
+from rpcaccel.core.stats.suggested_weights import SuggestedWeight, Suggestion
 
 A_MILLION = 1e6
 _OVERTAKEN = "overtaken"
@@ -31,7 +29,7 @@ Low = Annotated[float | None, Meta(description="Lower end of the ratio's spread:
 High = Annotated[float | None, Meta(description="Upper end of the ratio's spread: it is below with 97.5 %.")]
 
 
-class Agreement(TypedDict):
+class Agreement(Struct, frozen=True, kw_only=True):
     """How the answers of a node agreed with those of others."""
 
     compared: Annotated[int, Meta(description="Answers that were compared with another node's.")]
@@ -41,29 +39,7 @@ class Agreement(TypedDict):
     suspect: Annotated[bool, Meta(description="Is it contradicted more often than by chance now?")]
 
 
-class AnswerReported(TypedDict):
-    """What a node answered in a case of disagreement."""
-
-    node: str
-    head: Annotated[int | None, Meta(description="The node's head when it was asked.")]
-    text: Annotated[str, Meta(description="The result as JSON text, cut short and printable.")]
-    size: Annotated[int, Meta(description="Bytes of the whole result.")]
-
-
-class CaseReported(TypedDict):
-    """Nodes gave different answers to one call about final data."""
-
-    network: str
-    method: str
-    params: Annotated[str, Meta(description="JSON text, cut short and printable.")]
-    block: Annotated[int | None, Meta(description="The block that the call is about.")]
-    at: At
-    difference: Annotated[str, Meta(description="The first difference in words.")]
-    answers: list[AnswerReported]
-    minority: Annotated[list[str], Meta(description="Nodes that others contradict; empty where nobody could decide.")]
-
-
-class MethodCompared(TypedDict):
+class MethodCompared(Struct, frozen=True, kw_only=True):
     """One method on a node, against the other nodes of the network."""
 
     method: str
@@ -75,7 +51,7 @@ class MethodCompared(TypedDict):
     high: High
 
 
-class LatencyReported(TypedDict):
+class LatencyReported(Struct, frozen=True, kw_only=True):
     """The latency of a node, against the other nodes of the network."""
 
     p50: Seconds | None
@@ -86,7 +62,7 @@ class LatencyReported(TypedDict):
     methods: Annotated[list[MethodCompared], Meta(description="Those called most come first.")]
 
 
-class LagReported(TypedDict):
+class LagReported(Struct, frozen=True, kw_only=True):
     """How far a node was behind, as looked at every few seconds."""
 
     p50: Annotated[int | None, Meta(description="Blocks.")]
@@ -94,7 +70,7 @@ class LagReported(TypedDict):
     behind_share: Annotated[float | None, Meta(description="Of the time, for longer than a new block needs; 0 to 1.")]
 
 
-class QuotaProjected(TypedDict):
+class QuotaProjected(Struct, frozen=True, kw_only=True):
     """What is used of a quota, and what will have been used when it renews."""
 
     window: Literal["day", "month"]
@@ -104,14 +80,7 @@ class QuotaProjected(TypedDict):
     renews: Annotated[str, Meta(description="ISO 8601, in UTC.")]
 
 
-class SuggestedWeight(TypedDict):
-    """A suggested weight, and its reason."""
-
-    value: int
-    why: Annotated[str, Meta(description="A sentence.")]
-
-
-class NodeReported(TypedDict):
+class NodeReported(Struct, frozen=True, kw_only=True):
     """What a node did."""
 
     network: str
@@ -133,7 +102,7 @@ class NodeReported(TypedDict):
     ]
 
 
-class NetworkWeighed(TypedDict):
+class NetworkWeighed(Struct, frozen=True, kw_only=True):
     """What the suggested weights of a network are worth, by its calls of the last hour."""
 
     network: str
@@ -144,7 +113,7 @@ class NetworkWeighed(TypedDict):
     why: Annotated[str, Meta(description="A sentence: why these weights, or why none.")]
 
 
-class NodesReport(TypedDict):
+class NodesReport(Struct, frozen=True, kw_only=True):
     """The report on all nodes, in the order of the settings."""
 
     over: Over
@@ -152,44 +121,28 @@ class NodesReport(TypedDict):
     currency: str
     nodes: list[NodeReported]
     networks: list[NetworkWeighed]
-    cases: Annotated[list[CaseReported], Meta(description="Of disagreement, the newest first.")]
+    cases: Annotated[list[CaseFacts], Meta(description="Of disagreement, the newest first.")]
 
 
 def report(gathered: Gathered, over: Over, cases: Iterable[Case] = ()) -> NodesReport:
     """The report over a range. `cases`: those of disagreement that are kept, the newest first."""
     past = gathered.past.total(over)
     suggestions = gathered.suggestions()
-    return {
-        "over": over,
-        "seconds": past.seconds,
-        "currency": gathered.settings.admin.currency,
-        "nodes": [
+    return NodesReport(
+        over=over,
+        seconds=past.seconds,
+        currency=gathered.settings.admin.currency,
+        nodes=[
             one
             for name, network in gathered.settings.networks.items()
             for one in _network(name, network, gathered, past, suggestions[name])
         ],
-        "networks": [
-            {"network": name, "gain": made.gain if made.weights else None, "why": made.why}
+        networks=[
+            NetworkWeighed(network=name, gain=made.gain if made.weights else None, why=made.why)
             for name, made in suggestions.items()
         ],
-        "cases": [_case(case) for case in cases],
-    }
-
-
-def _case(case: Case) -> CaseReported:
-    return {
-        "network": case.network,
-        "method": case.method,
-        "params": case.params,
-        "block": case.block,
-        "at": case.at,
-        "difference": case.difference,
-        "answers": [
-            {"node": one.node, "head": one.head if one.head >= 0 else None, "text": one.text, "size": one.size}
-            for one in case.answers
-        ],
-        "minority": list(case.minority),
-    }
+        cases=[extended(CaseFacts, case) for case in cases],
+    )
 
 
 def _network(
@@ -214,30 +167,27 @@ def _node(
     calls: int,
     made: Suggestion,
 ) -> NodeReported:
-    advice = made.weights.get(view.id)
-    return {
-        "network": view.network,
-        "id": view.id,
-        "weight": view.weight,
-        "tier": view.tier,
-        "calls": one.calls,
-        "share": ratio(one.calls, calls),
-        "agreement": {
-            "compared": one.compared,
-            "minority": one.minority,
-            "undecided": one.undecided,
-            "false_hashes": one.false_hashes,
-            "suspect": view.suspect,
-        },
-        "latency": _latency(one, whole),
-        "errors": {kind: count for kind, count in one.failures.items() if kind != _OVERTAKEN},
-        "overtaken": one.failures.get(_OVERTAKEN, 0),
-        "lag": {"p50": one.lag(0.5), "p99": one.lag(0.99), "behind_share": ratio(one.behind, one.looks)},
-        "quota": _quota(view, network, one, gathered, past),
-        "cost": one.calls * network.price / A_MILLION if network.price else None,
-        "proof": proof_document(view.proof),
-        "suggested_weight": None if advice is None else {"value": advice.value, "why": advice.why},
-    }
+    return extended(
+        NodeReported,
+        view,
+        calls=one.calls,
+        share=ratio(one.calls, calls),
+        agreement=Agreement(
+            compared=one.compared,
+            minority=one.minority,
+            undecided=one.undecided,
+            false_hashes=one.false_hashes,
+            suspect=view.suspect,
+        ),
+        latency=_latency(one, whole),
+        errors={kind: count for kind, count in one.failures.items() if kind != _OVERTAKEN},
+        overtaken=one.failures.get(_OVERTAKEN, 0),
+        lag=LagReported(p50=one.lag(0.5), p99=one.lag(0.99), behind_share=ratio(one.behind, one.looks)),
+        quota=_quota(view, network, one, gathered, past),
+        cost=one.calls * network.price / A_MILLION if network.price else None,
+        proof=proof_document(view.proof),
+        suggested_weight=made.weights.get(view.id),
+    )
 
 
 def _latency(one: NodeSum, whole: Mapping[str, Histogram]) -> LatencyReported:
@@ -246,27 +196,27 @@ def _latency(one: NodeSum, whole: Mapping[str, Histogram]) -> LatencyReported:
     often = {method: took.count for method, took in whole.items()}
     found = compare(one.by_method, others, often)
     methods = sorted(one.by_method.items(), key=lambda item: (-item[1].count, item[0]))
-    return {
-        "p50": one.latency.quantile(0.5),
-        "p99": one.latency.quantile(0.99),
-        "ratio": found.ratio if found else None,
-        "low": found.low if found else None,
-        "high": found.high if found else None,
-        "methods": [_method(method, took, others[method]) for method, took in methods],
-    }
+    return LatencyReported(
+        p50=one.latency.quantile(0.5),
+        p99=one.latency.quantile(0.99),
+        ratio=found.ratio if found else None,
+        low=found.low if found else None,
+        high=found.high if found else None,
+        methods=[_method(method, took, others[method]) for method, took in methods],
+    )
 
 
 def _method(method: str, took: Histogram, others: Histogram) -> MethodCompared:
     found = compare({method: took}, {method: others}, {})
-    return {
-        "method": method,
-        "calls": took.count,
-        "mean": took.mean or 0.0,
-        "others": others.mean,
-        "ratio": found.ratio if found else None,
-        "low": found.low if found else None,
-        "high": found.high if found else None,
-    }
+    return MethodCompared(
+        method=method,
+        calls=took.count,
+        mean=took.mean or 0.0,
+        others=others.mean,
+        ratio=found.ratio if found else None,
+        low=found.low if found else None,
+        high=found.high if found else None,
+    )
 
 
 def _quota(
@@ -277,12 +227,12 @@ def _quota(
         return []
     pace = one.calls * cost_of_a_call(one, node, network) / past.seconds if past.seconds else 0.0
     return [
-        {
-            "window": use.window,
-            "used": use.used,
-            "limit": use.limit,
-            "projected": use.used + pace * max(0.0, use.renews - gathered.at),
-            "renews": datetime.fromtimestamp(use.renews, UTC).isoformat(timespec="seconds"),
-        }
+        QuotaProjected(
+            window=use.window,
+            used=use.used,
+            limit=use.limit,
+            projected=use.used + pace * max(0.0, use.renews - gathered.at),
+            renews=iso(use.renews),
+        )
         for use in view.quota
     ]

@@ -240,7 +240,7 @@ def _cuts(networks: Iterable[NetworkCell]) -> Iterator[Sample]:
 def _heads(heads: Iterable[HeadView]) -> Iterator[Sample]:
     for head in heads:
         # What is not known has no sample: a head of -1 would draw a line that never was.
-        if head.head >= 0:
+        if head.head is not None:
             yield "head_block", head.head, (head.network,)
         if head.age is not None:
             yield "head_age_seconds", head.age, (head.network,)
@@ -252,7 +252,7 @@ def _nodes(nodes: Iterable[NodeView]) -> Iterator[Sample]:
         yield "node_weight", node.weight, named
         yield "node_eligible", node.eligible, named
         yield "node_pushes", node.pushes, named
-        if node.head >= 0:
+        if node.head is not None:
             yield "node_head_block", node.head, named
         if node.lag is not None:
             yield "node_lag_blocks", node.lag, named

@@ -1,18 +1,17 @@
 """The documents of the past: columns for the charts of a range, sums of all ranges, and lines of the busiest nodes."""
 
-# No `from __future__ import annotations`: other modules inherit from the TypedDicts here, and on Python 3.14 msgspec
-# looks for the names in annotations that are texts in the module of the heir.
+from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, TypedDict, cast
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from rpcaccel.controlplane.stats.buckets import NodeKey, NodeSums, ratio
 from rpcaccel.controlplane.stats.history import CLIENT_SPACING, SPACING, ClientRange, History, Range
 from rpcaccel.controlplane.stats.points import HEAT_BOUNDS, ChartPoint, point_of
-from rpcaccel.controlplane.stats.summaries import At, Readings, figures
+from rpcaccel.controlplane.stats.summaries import At, Readings, extended, figures
 from rpcaccel.core.stats.counters import OTHER
 
 MOST_NODES = 8
@@ -35,7 +34,7 @@ Rates = list[float | None]
 """A second, for each point in time; null where the program did not run."""
 
 
-class Columns(TypedDict):
+class Columns(Struct, frozen=True, kw_only=True):
     """The columns of a chart, a list for each figure, oldest first."""
 
     at: list[At]
@@ -52,7 +51,7 @@ class Columns(TypedDict):
     notifications_per_second: Annotated[Rates, Meta(description="Sent to subscribers.")]
 
 
-class Outcomes(TypedDict):
+class Outcomes(Struct, frozen=True):
     """Calls a second by how they ended; together they are all calls."""
 
     hits: Annotated[Rates, Meta(description="Answered by the proxy itself.")]
@@ -62,7 +61,7 @@ class Outcomes(TypedDict):
     refused: Annotated[Rates, Meta(description="Calls that the proxy did not accept.")]
 
 
-class Heat(TypedDict):
+class Heat(Struct, frozen=True, kw_only=True):
     """Counts of answers by time and latency: a list for each point in time, with a number for each bound."""
 
     bounds: Annotated[list[float], Meta(description="Upper bounds in seconds; longer answers are in the last row.")]
@@ -70,7 +69,7 @@ class Heat(TypedDict):
     misses: list[list[int]]
 
 
-class Sums(Readings):
+class Sums(Readings, frozen=True, kw_only=True):
     """A range as a whole."""
 
     node_calls: int
@@ -80,7 +79,7 @@ class Sums(Readings):
     spared_cost: Annotated[float | None, Meta(description="Saved by the cache, by the prices.")]
 
 
-class NodePast(TypedDict):
+class NodePast(Struct, frozen=True, kw_only=True):
     """A busy node over the range, in step with the columns."""
 
     network: str
@@ -89,7 +88,7 @@ class NodePast(TypedDict):
     latency: Annotated[list[float | None], Meta(description="Mean seconds of its answers.")]
 
 
-class PastSeries(TypedDict):
+class PastSeries(Struct, frozen=True, kw_only=True):
     """The columns of a while, for all charts."""
 
     spacing: Annotated[float, Meta(description="Seconds between two points.")]
@@ -102,7 +101,7 @@ class PastSeries(TypedDict):
     latency: Heat
 
 
-class Past(PastSeries):
+class Past(PastSeries, frozen=True, kw_only=True):
     """The last five minutes, hour, day or week, or a part of them, of one network or of all."""
 
     range: Annotated[Range, Meta(description="The range whose points these are: the finest that reaches as far back.")]
@@ -112,14 +111,14 @@ class Past(PastSeries):
     currency: str
 
 
-class MethodPast(Columns):
+class MethodPast(Columns, frozen=True, kw_only=True):
     """A method's last five minutes."""
 
     network: str
     method: str
 
 
-class ClientPast(PastSeries):
+class ClientPast(PastSeries, frozen=True, kw_only=True):
     """A client over the last hour or day."""
 
     range: ClientRange
@@ -150,31 +149,32 @@ def past(
         return None
     over = history.covering(over, asked.since)
     shown = _within(history.points(over, asked.network), asked)
-    return {
-        "range": over,
-        "network": asked.network,
-        **_series(shown, SPACING[over][0] or 1.0),
-        "sums": {name: _sums(history, name, asked.network, prices or {}) for name in SPACING},
-        "nodes": _nodes(shown, SMOOTH if over == "5m" else 1),
-        "currency": currency,
-    }
+    return extended(
+        Past,
+        _series(shown, SPACING[over][0] or 1.0),
+        range=over,
+        network=asked.network,
+        sums={name: _sums(history, name, asked.network, prices or {}) for name in SPACING},
+        nodes=_nodes(shown, SMOOTH if over == "5m" else 1),
+        currency=currency,
+    )
 
 
 def _series(shown: Sequence[ChartPoint], spacing: float) -> PastSeries:
     """The columns of all charts; a gap, where nothing was measured, has one empty point."""
     points = _gapped(shown)
-    return {
-        "spacing": spacing,
-        "columns": columns(shown),
-        "seconds": [0.0 if isinstance(one, float) else one.seconds for one in points],
-        "outcomes": _outcomes(points),
-        "codes": _by_name(points, "codes"),
-        "latency": {
-            "bounds": list(HEAT_BOUNDS),
-            "hits": [[] if isinstance(one, float) else one.hit_rows for one in points],
-            "misses": [[] if isinstance(one, float) else one.miss_rows for one in points],
-        },
-    }
+    return PastSeries(
+        spacing=spacing,
+        columns=columns(shown),
+        seconds=[0.0 if isinstance(one, float) else one.seconds for one in points],
+        outcomes=_outcomes(points),
+        codes=_by_name(points, "codes"),
+        latency=Heat(
+            bounds=list(HEAT_BOUNDS),
+            hits=[[] if isinstance(one, float) else one.hit_rows for one in points],
+            misses=[[] if isinstance(one, float) else one.miss_rows for one in points],
+        ),
+    )
 
 
 def _within(shown: Sequence[ChartPoint], asked: PastQuestion) -> list[ChartPoint]:
@@ -203,21 +203,18 @@ def _gapped(shown: Sequence[ChartPoint]) -> list[_Point]:
 def columns(shown: Sequence[ChartPoint]) -> Columns:
     """One list a figure; None where nothing was measured."""
     points = _gapped(shown)
-    names = [name for name in Columns.__annotations__ if name != "at"]
+    names = [name for name in Columns.__struct_fields__ if name != "at"]
     rows = [(None,) * len(names) if isinstance(one, float) else one.figures for one in points]
-    figures_of: list[list[float | None]] = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(names)
-    return cast(Columns, {
-        "at": [one if isinstance(one, float) else one.at for one in points],
-        **dict(zip(names, figures_of, strict=True)),
-    })  # fmt: skip
+    figures_of: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(names)
+    at = [one if isinstance(one, float) else one.at for one in points]
+    return Columns(at=at, **dict(zip(names, figures_of, strict=True)))
 
 
 def _outcomes(points: Iterable[_Point]) -> Outcomes:
     """How calls ended."""
     rows = [(None,) * 5 if isinstance(one, float) else one.outcomes for one in points]
     columns_of: list[Rates] = [list(column) for column in zip(*rows, strict=True)] or [[]] * 5
-    hits, nodes, client_errors, errors, refused = columns_of
-    return {"hits": hits, "nodes": nodes, "client_errors": client_errors, "errors": errors, "refused": refused}
+    return Outcomes(*columns_of)
 
 
 def _by_name(points: Sequence[_Point], counts: str) -> dict[str, Rates]:
@@ -240,7 +237,8 @@ def _by_name(points: Sequence[_Point], counts: str) -> dict[str, Rates]:
 
 def method_past(history: History, network: str, method: str) -> MethodPast:
     """A method's last five minutes; None where it was not called."""
-    return {"network": network, "method": method, **columns([point_of(one) for one in history.method(network, method)])}
+    known = columns([point_of(one) for one in history.method(network, method)])
+    return extended(MethodPast, known, network=network, method=method)
 
 
 def client_past(history: History, client: str, wanted: str) -> ClientPast | None:
@@ -250,12 +248,13 @@ def client_past(history: History, client: str, wanted: str) -> ClientPast | None
         return None
     shown = history.client_points(client, over)
     whole = history.client_total(client, over)
-    return {
-        "range": over,
-        **_series(shown, CLIENT_SPACING[over][0]),
-        "whole": None if whole is None else figures(whole),
-        "limited": _by_name(_gapped(shown), "limited"),
-    }
+    return extended(
+        ClientPast,
+        _series(shown, CLIENT_SPACING[over][0]),
+        range=over,
+        whole=None if whole is None else figures(whole),
+        limited=_by_name(_gapped(shown), "limited"),
+    )
 
 
 def _sums(history: History, over: Range, network: str, prices: Mapping[str, float]) -> Sums | None:
@@ -264,14 +263,15 @@ def _sums(history: History, over: Range, network: str, prices: Mapping[str, floa
         return None
     paid = {name: price / A_MILLION for name, price in prices.items() if price and network in ("", name)}
     parts = [(found, price) for name, price in paid.items() if (found := history.total(over, name)) is not None]
-    return {
-        **figures(whole),
-        "node_calls": whole.node_calls,
-        "spared_calls": whole.spared_calls,
-        "spared_seconds": whole.spared_seconds,
-        "node_cost": sum(part.node_calls * price for part, price in parts) if paid else None,
-        "spared_cost": sum(part.spared_calls * price for part, price in parts) if paid else None,
-    }
+    return extended(
+        Sums,
+        figures(whole),
+        node_calls=whole.node_calls,
+        spared_calls=whole.spared_calls,
+        spared_seconds=whole.spared_seconds,
+        node_cost=sum(part.node_calls * price for part, price in parts) if paid else None,
+        spared_cost=sum(part.spared_calls * price for part, price in parts) if paid else None,
+    )
 
 
 def _nodes(shown: Sequence[ChartPoint], smooth: int) -> list[NodePast]:
@@ -298,11 +298,11 @@ def _line(key: NodeKey, points: Sequence[_Point], seconds: Sequence[float], smoo
     took = _sliding([node.seconds for node in done], smooth)
     answers = _sliding([node.answers for node in done], smooth)
     gaps = [isinstance(one, float) for one in points]
-    return {
-        "network": key[0],
-        "id": key[1],
-        "calls_per_second": [
+    return NodePast(
+        network=key[0],
+        id=key[1],
+        calls_per_second=[
             None if gap else ratio(count, over) for gap, count, over in zip(gaps, calls, seconds, strict=True)
         ],
-        "latency": [None if gap else ratio(time, count) for gap, time, count in zip(gaps, took, answers, strict=True)],
-    }
+        latency=[None if gap else ratio(time, count) for gap, time, count in zip(gaps, took, answers, strict=True)],
+    )

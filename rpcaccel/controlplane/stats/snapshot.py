@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rpcaccel import balancers, chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
@@ -26,42 +26,47 @@ NodeState = Literal[
 """One word for the state of a node; `why` says the rest."""
 
 
-class NodeView(Struct, frozen=True, kw_only=True):
-    """One node as the control plane knows it."""
+class NodeStanding(Struct, frozen=True, kw_only=True):
+    """The state of a node as the control plane knows it."""
 
     network: str
     id: str
-    address: str = ""
-    """Host and port alone: a path, query or user may hold a credential."""
+    address: Annotated[str, Meta(description="Host and port alone: a path, query or user may hold a credential.")] = ""
     weight: int = 1
-    share_aim: str = ""
-    """What the balancer aims at instead of a share of the calls by weight alone; empty where it aims at that."""
-    eligible: bool = True
-    """Whether the node takes its share of the calls. The block that just came may not have reached it yet."""
+    share_aim: Annotated[
+        str,
+        Meta(description="What the balancer aims at instead of a share by weight alone; empty where it aims at that."),
+    ] = ""
+    eligible: Annotated[
+        bool, Meta(description="Does it take its share of calls? The newest block may not have reached it yet.")
+    ] = True
     state: NodeState = "unknown"
-    why: str = ""
-    """A sentence, with what would end the state: "14 blocks behind; it gets no calls about newer blocks"."""
-    since: float | None = None
-    """Seconds that the node has been in this state."""
-    head: int = -1
-    head_age: float | None = None
-    """Seconds since the node's head last moved."""
-    lag: int | None = None
-    """Blocks behind the served head at this moment, which a node that is not `behind` will have soon; None when the
-    node's head is not known."""
-    pushes: bool = False
-    """Whether the node tells new heads over a WebSocket."""
-    roles: tuple[str, ...] = ()
-    """The roles of the node by the operator's word."""
-    says: Mapping[str, bool] = {}
-    """The roles of the node by its own word: whether it has each of those that it speaks of."""
+    why: Annotated[str, Meta(description="A sentence: why it is in this state, and what would end it.")] = ""
+    since: Annotated[float | None, Meta(description="Seconds it has been in this state.")] = None
+    head: int | None = None
+    head_age: Annotated[float | None, Meta(description="Seconds since its head moved.")] = None
+    lag: Annotated[
+        int | None,
+        Meta(description="Blocks behind the served head now; a new block takes a moment. null: its head is unknown."),
+    ] = None
+    pushes: Annotated[
+        bool, Meta(description="Whether it tells new heads over a WebSocket; else it is asked for them.")
+    ] = False
+    roles: Annotated[tuple[str, ...], Meta(description="What the operator says it has.")] = ()
+    says: Annotated[
+        Mapping[str, bool],
+        Meta(description="Which roles it has by its own word, as far as it speaks of them; `roles` come before that."),
+    ] = {}
     tier: int = 0
-    limit: int = 0
-    """Calls that the node may have at once, all workers together; 0 when not known."""
+    limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")] = 0
+    suspect: Annotated[bool, Meta(description="Do other nodes contradict it more often than by chance?")] = False
+
+
+class NodeView(NodeStanding, frozen=True, kw_only=True):
+    """One node: its state, quotas and proof."""
+
     quota: tuple[QuotaUse, ...] = ()
     """The use of each quota of the node by all workers together."""
-    suspect: bool = False
-    """Is it contradicted by other nodes more often than by chance?"""
     proof: Proof | None = None
     """What shadow calls showed of the node; None before its first proof has ended."""
 
@@ -71,17 +76,18 @@ class HeadView(Struct, frozen=True, kw_only=True):
 
     network: str
     chain: str
-    shard: int | None = None
-    """None where the chain has no shards."""
+    shard: Annotated[int | None, Meta(description="null where the chain has no shards.")] = None
     balancer: str = ""
-    head: int = -1
-    age: float | None = None
-    """Seconds since the served head last moved."""
-    block_time: float | None = None
-    """Seconds that a block takes: by the settings, else as the probes measured it; None until some blocks have come.
-    The chain's table is no answer: chains that share a table differ in it."""
-    note: str = ""
-    """A sentence when something is unusual: "the nodes at the head are gone; following the best left"."""
+    head: int | None = None
+    age: Annotated[float | None, Meta(description="Seconds since the head moved.")] = None
+    block_time: Annotated[
+        float | None,
+        Meta(description="Seconds that a block takes: by the settings, else as measured; null until some have come."),
+    ] = None
+    """The chain's table is no answer: chains that share a table differ in it."""
+    note: Annotated[
+        str, Meta(description='Something unusual: "the nodes at the head are gone; following the best left".')
+    ] = ""
 
 
 class WorkerView(Struct, frozen=True, kw_only=True):
@@ -240,7 +246,7 @@ class SupervisorView:
             chain=chain.name,
             shard=None if chain.identity.shard is None else network.shard,
             balancer=network.balancer,
-            head=served.head,
+            head=_known(served.head),
             age=max(0.0, self._clock() - served.since) if served.head >= 0 else None,
             block_time=_block_time(network, heads),
             note=served.note,
@@ -269,7 +275,7 @@ class SupervisorView:
             state=state,
             why=why,
             since=now - self._states[name, node.id][1],
-            head=head,
+            head=_known(head),
             head_age=None if seen_at is None else max(0.0, now - seen_at),
             lag=lag,
             pushes=found is not None and found.pushes,
@@ -281,6 +287,10 @@ class SupervisorView:
             suspect=heads is not None and node.id in heads.suspects,
             proof=None if found is None else found.proof,
         )
+
+
+def _known(head: int) -> int | None:
+    return head if head >= 0 else None
 
 
 def _block_time(network: NetworkSettings, heads: NetworkHeads | None) -> float | None:

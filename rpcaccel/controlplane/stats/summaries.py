@@ -1,22 +1,22 @@
 """Summaries of counters for display: rates, ratios and percentiles over a window. A figure without data is None, never
 0.
 
-The documents are TypedDicts: mypy checks what makes them, and OpenAPI is derived from them.
+The Structs are the documents themselves: the JSON is encoded from them, and OpenAPI is derived from them.
 """
 
-# No `from __future__ import annotations`: other modules inherit from the TypedDicts here, and on Python 3.14 msgspec
-# looks for the names in annotations that are texts in the module of the heir.
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, TypedDict
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.buckets import Bucket, bucket_of, ratio
 from rpcaccel.controlplane.stats.history import Window
-from rpcaccel.core.replies.failure import is_node_fault
-from rpcaccel.core.stats.counters import AnswerSource, Cell, NetworkCell, NodeCell
+from rpcaccel.core.heads.proof import Proof, ProofFindings
+from rpcaccel.core.stats.counters import AnswerSource, Cell, NetworkCell
 from rpcaccel.core.stats.histogram import Histogram
 
 At = Annotated[float, Meta(description="Seconds since 1970.")]
@@ -25,9 +25,12 @@ PerSecond = Annotated[float, Meta(description="A second.")]
 Share = Annotated[float, Meta(description="0 to 1.")]
 Looked = Annotated[float | None, Meta(description="Seconds that these figures look back; null before there are any.")]
 Counts = Annotated[dict[str, int], Meta(description="How often, by reason.")]
+Iso = Annotated[str, Meta(description="ISO 8601, in UTC.")]
+
+D = TypeVar("D", bound=Struct)
 
 
-class Quantiles(TypedDict):
+class Quantiles(Struct, frozen=True, kw_only=True):
     """Percentiles of the times of `count` answers."""
 
     count: int
@@ -36,7 +39,7 @@ class Quantiles(TypedDict):
     p99: Seconds | None
 
 
-class Readings(TypedDict):
+class Readings(Struct, frozen=True, kw_only=True):
     """The readings of a window: rates, hit ratio, latencies and errors of its calls."""
 
     window: Seconds
@@ -53,7 +56,7 @@ class Readings(TypedDict):
     refused: Annotated[int, Meta(description="Those, and what was refused before it was a call of any method.")]
 
 
-class MethodFigures(TypedDict):
+class MethodFigures(Struct, frozen=True, kw_only=True):
     """Calls of a method, or of a cache class, in the last minute."""
 
     calls: int
@@ -73,22 +76,7 @@ class MethodFigures(TypedDict):
     skips: Annotated[dict[str, int], Meta(description="Answers that were not kept, by reason.")]
 
 
-class NodeFigures(TypedDict):
-    """Gauges of a node as they are, totals since the start, and the last minute."""
-
-    in_flight: int
-    connections_open: int | None
-    connections_idle: int | None
-    reuse_ratio: Share | None
-    calls_total: int
-    latency: Annotated[Quantiles | None, Meta(description="Of its answers in the last minute.")]
-    failures: Annotated[dict[str, int], Meta(description="Attempts without an answer in the last minute, by kind.")]
-    failed: Annotated[int, Meta(description="Those among them that were the node's own fault.")]
-    failures_total: int
-    retries: Annotated[int, Meta(description="In the last minute.")]
-
-
-class SubscriptionFigures(TypedDict):
+class SubscriptionFigures(Struct, frozen=True, kw_only=True):
     """The subscriptions of clients to one network: as they are, the last minute, and totals since the start."""
 
     network: str
@@ -126,60 +114,43 @@ def readings_by_network(window: Window | None) -> dict[str, Readings]:
 def figures(whole: Bucket) -> Readings:
     """The readings of the time that a bucket covers."""
     accepted = whole.calls - whole.refused
-    return {
-        "window": whole.seconds,
-        "calls": whole.calls,
-        "calls_per_second": whole.calls / whole.seconds,
-        "hits": whole.hits,
-        "hit_ratio": whole.hit_ratio,
-        "hit": quantiles(whole.hit),
-        "miss": quantiles(whole.miss),
-        "errors": whole.errors,
-        "error_ratio": ratio(whole.errors, accepted),
-        "client_errors": whole.client_errors,
-        "refused_calls": whole.refused,
-        "refused": whole.refused + whole.turned_away,
-    }
+    return Readings(
+        window=whole.seconds,
+        calls=whole.calls,
+        calls_per_second=whole.calls / whole.seconds,
+        hits=whole.hits,
+        hit_ratio=whole.hit_ratio,
+        hit=quantiles(whole.hit),
+        miss=quantiles(whole.miss),
+        errors=whole.errors,
+        error_ratio=ratio(whole.errors, accepted),
+        client_errors=whole.client_errors,
+        refused_calls=whole.refused,
+        refused=whole.refused + whole.turned_away,
+    )
 
 
 def method_figures(cells: list[Cell], window: Window | None) -> MethodFigures:
     """Rate, hit ratio, percentiles and reasons of some cells, counted over `window`."""
     whole = bucket_of(cells, window.seconds if window else 1.0)
     sources = {source.label: sum(cell.latency[source].count for cell in cells) for source in AnswerSource}
-    return {
-        "calls": whole.calls,
-        "calls_per_second": rate(whole.calls, window),
-        "hits": whole.hits,
-        "hit_ratio": whole.hit_ratio,
-        "sources": {label: count for label, count in sources.items() if count},
-        "seconds": {source.label: seconds for source in AnswerSource if (seconds := _seconds(cells, source))},
-        "steps": {str(step): spent / 1e6 for step, spent in _reasons(cell.spent for cell in cells).items()},
-        "hit": quantiles(whole.hit),
-        "miss": quantiles(whole.miss),
-        "errors": whole.errors,
-        "client_errors": whole.client_errors,
-        "refused": whole.refused,
-        "bytes_per_second": rate(sum(cell.size for cell in cells), window),
-        "misses": _reasons(cell.misses for cell in cells),
-        "skips": _reasons(cell.skips for cell in cells),
-    }
-
-
-def node_figures(now: NodeCell | None, minute: NodeCell | None) -> NodeFigures:
-    """Gauges and totals of a node as they are `now`, percentiles and failures of the last `minute`."""
-    answers = minute.latency if minute else Histogram()
-    return {
-        "in_flight": now.in_flight if now else 0,
-        "connections_open": now.connections_open if now else None,
-        "connections_idle": now.connections_idle if now else None,
-        "reuse_ratio": ratio(now.reused, now.reused + now.connects) if now else None,
-        "calls_total": now.calls if now else 0,
-        "latency": quantiles(answers),
-        "failures": dict(minute.failures) if minute else {},
-        "failed": sum(count for kind, count in minute.failures.items() if is_node_fault(kind)) if minute else 0,
-        "failures_total": sum(now.failures.values()) if now else 0,
-        "retries": minute.retries if minute else 0,
-    }
+    return MethodFigures(
+        calls=whole.calls,
+        calls_per_second=rate(whole.calls, window),
+        hits=whole.hits,
+        hit_ratio=whole.hit_ratio,
+        sources={label: count for label, count in sources.items() if count},
+        seconds={source.label: seconds for source in AnswerSource if (seconds := _seconds(cells, source))},
+        steps={str(step): spent / 1e6 for step, spent in _reasons(cell.spent for cell in cells).items()},
+        hit=quantiles(whole.hit),
+        miss=quantiles(whole.miss),
+        errors=whole.errors,
+        client_errors=whole.client_errors,
+        refused=whole.refused,
+        bytes_per_second=rate(sum(cell.size for cell in cells), window),
+        misses=_reasons(cell.misses for cell in cells),
+        skips=_reasons(cell.skips for cell in cells),
+    )
 
 
 def subscription_figures(
@@ -187,19 +158,14 @@ def subscription_figures(
 ) -> SubscriptionFigures:
     """The subscriptions to a network as they are `now`; the rate of what was sent in the `recent` past, counted over
     `window`, and the lateness of the last `minute`."""
-    return {
-        "network": now.network,
-        "kinds": {kind: count for kind, count in now.subscriptions.items() if count},
-        "topics": now.topics,
-        "notifications_per_second": rate(sum(recent.delivered.values()) if recent else 0, window),
-        "notifications": dict(now.delivered),
-        "lateness": quantiles(minute.lateness) if minute else None,
-        "filled": now.filled,
-        "abandoned": now.abandoned,
-        "resumed": now.resumed,
-        "replayed": now.replayed,
-        "cut": dict(now.cut),
-    }
+    return extended(
+        SubscriptionFigures,
+        now,
+        kinds={kind: count for kind, count in now.subscriptions.items() if count},
+        notifications_per_second=rate(sum(recent.delivered.values()) if recent else 0, window),
+        notifications=dict(now.delivered),
+        lateness=quantiles(minute.lateness) if minute else None,
+    )
 
 
 def _seconds(cells: Iterable[Cell], source: AnswerSource) -> float:
@@ -218,14 +184,38 @@ def quantiles(histogram: Histogram) -> Quantiles | None:
     """Count, p50, p90 and p99 in seconds; None when nothing was observed."""
     if not histogram.count:
         return None
-    return {
-        "count": histogram.count,
-        "p50": histogram.quantile(0.5),
-        "p90": histogram.quantile(0.9),
-        "p99": histogram.quantile(0.99),
-    }
+    return Quantiles(
+        count=histogram.count,
+        p50=histogram.quantile(0.5),
+        p90=histogram.quantile(0.9),
+        p99=histogram.quantile(0.99),
+    )
 
 
 def rate(count: int, window: Window | None) -> float | None:
     """Per second."""
     return count / window.seconds if window else None
+
+
+def iso(unix: float) -> str:
+    """A time, in seconds since 1970, as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(unix, UTC).isoformat(timespec="seconds")
+
+
+def extended(kind: type[D], base: Struct, **more: Any) -> D:
+    """The document of this kind with the members that it shares with `base`, but for those that `more` gives: these are
+    added or replaced."""
+    shared = {name: getattr(base, name) for name in kind.__struct_fields__ if name in base.__struct_fields__}
+    return kind(**{**shared, **more})
+
+
+class ProofNow(ProofFindings, frozen=True, kw_only=True):
+    """What calls in the shadow, which no client waits for, showed of a node; null is what was not found out."""
+
+    at: Annotated[str, Meta(description="ISO 8601: when the proof ended.")]
+    says: Annotated[list[str], Meta(description="All of it in sentences.")]
+
+
+def proof_document(proof: Proof | None) -> ProofNow | None:
+    """The document of a proof; None before there is one."""
+    return None if proof is None else extended(ProofNow, proof, at=iso(proof.at), says=list(proof.sentences()))

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.core.messages import PurgeDone, Seen
+from rpcaccel.core.messages import PurgeDone, RecordedCall
 
 T = TypeVar("T")
 
@@ -52,20 +52,31 @@ class PurgeRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether entries are only counted."""
 
 
-async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
+class Purged(Struct, frozen=True, kw_only=True):
+    """The number of kept answers that were removed, or would be."""
+
+    memory: Annotated[int, Meta(description="From the memory of all workers of this host.")]
+    disk: Annotated[int, Meta(description="From the disk of this host.")]
+    store: Annotated[int, Meta(description="From Redis.")]
+    complete: Annotated[bool, Meta(description="Was everything looked through? The disk or Redis may have been away.")]
+    dry_run: bool
+    workers: int
+
+
+async def purge(body: bytes, links: Sequence[Link]) -> Purged:
     """The document of a purge: the number of entries removed, by tier. Raises OperationRefused."""
     meant = read(body, PurgeRequest)
     done = await _carried_out(meant, links)
     # Each worker counts, or sweeps, the same shared tiers: what one has removed the others do not find any more.
     shared = max if meant.dry_run else sum
-    return {
-        "memory": sum(one.memory for one in done),
-        "disk": shared([one.disk for one in done] or [0]),
-        "store": shared([one.store for one in done] or [0]),
-        "complete": all(one.complete for one in done),
-        "dry_run": meant.dry_run,
-        "workers": len(links),
-    }
+    return Purged(
+        memory=sum(one.memory for one in done),
+        disk=shared([one.disk for one in done] or [0]),
+        store=shared([one.store for one in done] or [0]),
+        complete=all(one.complete for one in done),
+        dry_run=meant.dry_run,
+        workers=len(links),
+    )
 
 
 class Reached(Struct, frozen=True):
@@ -125,14 +136,16 @@ def wanted_of(body: bytes) -> RecordRequest:
     return wanted
 
 
-async def record(wanted: RecordRequest, links: Sequence[Link]) -> dict[str, Any]:
-    """The document of a recording: the calls, oldest first, and the number of calls that found no room."""
+class RecordedCalls(Struct, frozen=True):
+    """The calls of all workers since the last time, oldest first."""
+
+    calls: list[RecordedCall]
+    missed: Annotated[int, Meta(description="Those that found no room.")]
+    workers: int
+
+
+async def record(wanted: RecordRequest, links: Sequence[Link]) -> RecordedCalls:
+    """Take the calls that the workers have recorded, and have them go on, or stop, as is wanted."""
     told = await asyncio.gather(*(link.record(wanted.sample, stop=wanted.stop) for link in links))
-    seen = sorted((call for one in told for call in one.calls), key=lambda call: call.at)
-    return {"calls": [_shown(call) for call in seen], "missed": sum(one.missed for one in told), "workers": len(links)}
-
-
-def _shown(seen: Seen) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.structs.asdict(seen)
-    shown["params"] = seen.params.decode("utf-8", "replace")
-    return shown
+    calls = sorted((call for one in told for call in one.calls), key=lambda call: call.at)
+    return RecordedCalls(calls, sum(one.missed for one in told), len(links))

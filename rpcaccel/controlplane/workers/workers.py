@@ -13,10 +13,10 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import structlog
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.workers.link import GONE, Link
@@ -44,6 +44,7 @@ GRACE = 1.0
 log = structlog.get_logger("rpcaccel.workers")
 
 What = Literal["started", "ended", "draining"]
+ProcessState = Literal["starting", "serving", "draining"]
 
 
 class WorkerEvent(Struct, frozen=True):
@@ -57,17 +58,42 @@ class WorkerEvent(Struct, frozen=True):
     text: str
 
 
+class WorkerStanding(Struct, frozen=True, kw_only=True):
+    """A worker process."""
+
+    id: str
+    pid: int
+    revision: Annotated[int, Meta(description="Of the settings it runs.")]
+    uptime: Annotated[float | None, Meta(description="Seconds; null before it has reported.")]
+    longest_turn: Annotated[
+        float | None, Meta(description="Seconds of the longest turn of its event loop in the last minute, or null.")
+    ]
+    state: ProcessState
+
+
 class RunningWorker(Struct):
     """The state of one worker."""
 
     link: Link
     revision: int = 0
     """The revision that the worker acknowledged."""
-    state: Literal["starting", "serving", "draining"] = "starting"
+    state: ProcessState = "starting"
     hung: bool = False
     """Whether the worker was ended because it no longer answered."""
     ended: bool = False
     """Whether the end of the worker was noticed and its counts were kept."""
+
+    def standing(self) -> WorkerStanding:
+        """The worker as the admin API shows it."""
+        link, report = self.link, self.link.report()
+        return WorkerStanding(
+            id=link.name,
+            pid=link.pid,
+            revision=self.revision,
+            uptime=None if report is None else report.uptime,
+            longest_turn=None if report is None else report.longest_turn,
+            state=self.state,
+        )
 
 
 MakeLink = Callable[[str, socket.socket], Link]
@@ -170,14 +196,9 @@ class Workers:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
 
-    def states(self) -> list[dict[str, object]]:
+    def states(self) -> list[WorkerStanding]:
         """The state of every worker, draining ones included."""
-        found = []
-        for one in (*self._slots.values(), *self._leaving):
-            report, known = one.link.report(), {"id": one.link.name, "pid": one.link.pid, "revision": one.revision}
-            told = {name: getattr(report, name, None) for name in ("uptime", "longest_turn")}
-            found.append({**known, **told, "state": one.state})
-        return found
+        return [one.standing() for one in (*self._slots.values(), *self._leaving)]
 
     def adopted(self) -> int:
         """The number of workers that serve with the revision in force."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from math import exp
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 MAX_CASE_CHARACTERS = 2000
 """Characters kept of an answer, and of the params."""
@@ -29,32 +30,32 @@ MIN_CASES = 2
 
 
 class CaseAnswer(Struct, frozen=True, kw_only=True):
-    """What one node answered."""
+    """What a node answered in a case of disagreement."""
 
     node: str
-    head: int
-    """The head of the node when it was asked; -1 when it was not known."""
-    text: str
-    """The raw JSON text of the result, cut to MAX_CASE_CHARACTERS characters and printable."""
-    size: int
-    """Bytes of the whole result."""
+    head: Annotated[int | None, Meta(description="The node's head when it was asked.")]
+    text: Annotated[str, Meta(description="The result as JSON text, cut short and printable.")]
+    size: Annotated[int, Meta(description="Bytes of the whole result.")]
 
 
-class Case(Struct, frozen=True, kw_only=True, tag=True):
-    """Nodes gave different answers to one call about final data."""
+class CaseFacts(Struct, frozen=True, kw_only=True):
+    """Nodes gave different answers to one call about final data. Texts are cut to MAX_CASE_CHARACTERS characters."""
 
     network: str
     method: str
-    params: str
-    """The raw JSON text, cut to MAX_CASE_CHARACTERS characters and printable."""
-    block: int | None = None
-    at: float
-    """Seconds since 1970."""
-    difference: str
-    """The first difference in words."""
+    params: Annotated[str, Meta(description="JSON text, cut short and printable.")]
+    block: Annotated[int | None, Meta(description="The block that the call is about.")] = None
+    at: Annotated[float, Meta(description="Seconds since 1970.")]
+    difference: Annotated[str, Meta(description="The first difference in words.")]
     answers: tuple[CaseAnswer, ...]
-    minority: tuple[str, ...] = ()
-    """The ids of the nodes that two others, which agree, contradict; empty when nobody could decide."""
+    minority: Annotated[
+        tuple[str, ...], Meta(description="Nodes that two others, which agree, contradict; empty: nobody could decide.")
+    ] = ()
+
+
+class Case(CaseFacts, frozen=True, kw_only=True, tag=True):
+    """A case as a worker tells it."""
+
     wrong: tuple[str, ...] = ()
     """The keys under which the answer of the first node may have been kept, when that node was contradicted."""
 

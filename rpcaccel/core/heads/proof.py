@@ -7,8 +7,9 @@ send a node no calls that by its proof it would not answer, as long as another n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 STATE_WINDOW = 131_072
 """Blocks. A node whose oldest state is no further below its head than this is taken for a node that keeps the state of
@@ -25,46 +26,51 @@ class PeerAgreement(Struct, frozen=True):
 
     compared: int = 0
     differing: int = 0
-    first: str = ""
-    """The first difference, in a sentence; empty without one."""
+    first: Annotated[str, Meta(description="The first difference, in a sentence; empty without one.")] = ""
 
 
-class Proof(Struct, frozen=True, kw_only=True):
+class ProofFindings(Struct, frozen=True, kw_only=True):
     """What one node answered to shadow calls. What could not be found out is None."""
+
+    seconds: Annotated[float, Meta(description="Seconds that it took.")] = 0.0
+    calls: Annotated[
+        int, Meta(description="Calls that the node was sent, those of batches and repeated ones included.")
+    ] = 0
+    version: Annotated[str, Meta(description="Of its software, by its own word; empty where it does not tell.")] = ""
+    head: Annotated[int, Meta(description="Of the node, when the proof began.")] = -1
+    roles: Annotated[
+        dict[str, bool], Meta(description="Whether it has a role, by its answers to calls that need it.")
+    ] = {}
+    state_from: Annotated[int | None, Meta(description="The oldest block whose state it has; 0: of every block.")] = (
+        None
+    )
+    logs_from: Annotated[int | None, Meta(description="The oldest block whose logs it gives; 0: of every block.")] = (
+        None
+    )
+    range_most: Annotated[
+        int | None,
+        Meta(description="The greatest difference of last and first block of a range of logs; null: no limit met."),
+    ] = None
+    range_tried: Annotated[int | None, Meta(description="The greatest difference that was tried.")] = None
+    batch_most: Annotated[
+        int | None, Meta(description="The most calls it answers in one batch, 1: it takes none; null: no limit met.")
+    ] = None
+    batch_tried: Annotated[int | None, Meta(description="The longest batch that was tried.")] = None
+    traces: Annotated[bool | None, Meta(description="Does it trace transactions by debug methods?")] = None
+    agreement: PeerAgreement = PeerAgreement()
+    latency: Annotated[
+        dict[str, float], Meta(description="Seconds that a call took, by method: the median of those answered.")
+    ] = {}
+    faults: Annotated[
+        tuple[str, ...], Meta(description="Sentences: what is wrong, or could not be found out and why.")
+    ] = ()
+
+
+class Proof(ProofFindings, frozen=True, kw_only=True):
+    """The findings, and what follows from them."""
 
     at: float
     """When the proof ended: seconds since 1970."""
-    seconds: float = 0.0
-    """Seconds that the proof took."""
-    calls: int = 0
-    """Calls that the node was sent, those of batches and repeated ones included."""
-    version: str = ""
-    """The version of its software, by the node's own word; empty where it does not tell."""
-    head: int = -1
-    """The node's head when the proof began."""
-    roles: dict[str, bool] = {}
-    """Whether the node has a role, by its answers to calls that need the role."""
-    state_from: int | None = None
-    """The oldest block whose state the node answers about; 0 when it has the state of every block."""
-    logs_from: int | None = None
-    """The oldest block whose logs the node gives; 0 when it has all."""
-    range_most: int | None = None
-    """The greatest difference of last and first block for which the node gives logs; None without a limit up to
-    `range_tried`, or where that was not found out."""
-    range_tried: int | None = None
-    """The greatest difference that the node was asked for; None where nothing was found out."""
-    batch_most: int | None = None
-    """The most calls that the node answers in one batch (1: it takes no batches); None without a limit up to
-    `batch_tried`, or where that was not found out."""
-    batch_tried: int | None = None
-    """The longest batch that the node was sent; None where nothing was found out."""
-    traces: bool | None = None
-    """Does the node trace transactions by the methods of the debug namespace?"""
-    agreement: PeerAgreement = PeerAgreement()
-    latency: dict[str, float] = {}
-    """Seconds that a call took, by method: the median of those that the node answered."""
-    faults: tuple[str, ...] = ()
-    """Sentences about what is wrong, or what could not be found out and why."""
 
     def state_below(self, head: int) -> int:
         """The block below which the node has no state now that `head` is its head; 0 when none is known."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram
@@ -281,31 +282,35 @@ class NetworkCell(Struct):
         bump(self.cut, str(reason))
 
 
-class Tier(Struct):
-    """The figures of a cache tier; its owner sets them when a snapshot is taken."""
+class TierFigures(Struct):
+    """The figures of a cache tier that every tier has; its owner sets them when a snapshot is taken."""
 
     name: str
-    shared: bool = False
-    """All workers share the tier (the disk, Redis), so its entries and bytes are not added up."""
+    shared: Annotated[
+        bool, Meta(description="One tier for all workers (the disk, Redis): its entries and bytes are not added up.")
+    ] = False
     up: bool = True
-    fault: str = ""
-    """Why the tier, or a part of it, is not reached; empty while all of it is."""
-    entries: int = 0
-    bytes: int = 0
-    limit: int = 0
-    """The bound in bytes; 0 when this program does not set it."""
+    fault: Annotated[
+        str, Meta(description="Why it, or a part of it, is not used, or its trouble; empty while all is well.")
+    ] = ""
+    entries: Annotated[int, Meta(description="0 of Redis, which does not say it.")] = 0
+    bytes: Annotated[int, Meta(description="Bytes; 0 of Redis, which does not say it.")] = 0
+    limit: Annotated[int, Meta(description="Bytes; 0 when it is not this program that limits it.")] = 0
     hits: int = 0
     misses: int = 0
     stored: int = 0
+    purged: int = 0
+    refused: Annotated[int, Meta(description="Answers too large to keep.")] = 0
+    errors: int = 0
+    timeouts: Annotated[int, Meta(description="Operations that took too long; on the disk, reads that came late.")] = 0
+    dropped: Annotated[int, Meta(description="Writes given up because too many waited, or the tier was away.")] = 0
+
+
+class Tier(TierFigures):
+    """The figures of a cache tier."""
+
     evicted: int = 0
     expired: int = 0
-    purged: int = 0
-    refused: int = 0
-    """Answers that were too large to keep."""
-    errors: int = 0
-    timeouts: int = 0
-    dropped: int = 0
-    """Writes dropped because the queue was full or the server down."""
 
 
 REMOVES = {"memory": ("evicted", "expired"), "disk": ("evicted",), "redis": ()}

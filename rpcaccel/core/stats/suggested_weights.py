@@ -68,7 +68,7 @@ class NodeFacts(Struct, frozen=True, kw_only=True):
     limits: tuple[RateLimit, ...] = ()
 
 
-class Advice(Struct, frozen=True):
+class SuggestedWeight(Struct, frozen=True):
     """The suggested weight of a node, and the reason in a sentence."""
 
     value: int
@@ -78,7 +78,7 @@ class Advice(Struct, frozen=True):
 class Suggestion(Struct, frozen=True, kw_only=True):
     """Suggested weights of a network."""
 
-    weights: Mapping[str, Advice] = {}
+    weights: Mapping[str, SuggestedWeight] = {}
     """By node; empty when no weights would be better than those in force."""
     gain: float = 0.0
     """Share of the mean latency that is saved, errors counted in, 0 to 1."""
@@ -151,7 +151,9 @@ def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) 
         return Suggestion(why=_why_none(tiers, weighed))
     reasons = {one.facts.id: _reason(one, tier) for tier in weighed for one in tier}
     advised = {
-        node.id: Advice(weights[node.id], reasons.get(node.id, "left alone: it keeps its weight beside the others"))
+        node.id: SuggestedWeight(
+            weights[node.id], reasons.get(node.id, "left alone: it keeps its weight beside the others")
+        )
         for node in nodes
         if node.id in reasons or weights.get(node.id, node.weight) != node.weight
     }

@@ -161,9 +161,7 @@ class SecondOpinions:
             block=plan.block,
             at=self._wall(),
             difference=words,
-            answers=tuple(
-                CaseAnswer(node=one.node, head=one.head, text=_shown(one.result), size=len(one.result)) for one in given
-            ),
+            answers=tuple(one.shown() for one in given),
             minority=tuple(one.node for one in minority),
             wrong=wrong,
         )
@@ -176,6 +174,11 @@ class NodeAnswer:
 
     def __init__(self, node: str, head: int, result: bytes) -> None:
         self.node, self.head, self.result = node, head, result
+
+    def shown(self) -> CaseAnswer:
+        """The answer as a case has it."""
+        head = self.head if self.head >= 0 else None
+        return CaseAnswer(node=self.node, head=head, text=_shown(self.result), size=len(self.result))
 
 
 class _Comparison:

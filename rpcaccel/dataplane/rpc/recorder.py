@@ -12,7 +12,7 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from rpcaccel.core.dispatch.outcome import Outcome
-from rpcaccel.core.messages import Seen
+from rpcaccel.core.messages import RecordedCall
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.admission import Caller
@@ -24,6 +24,8 @@ UNASKED_SECONDS = 10.0
 """Seconds after which a recording ends that nobody has asked for."""
 _EACH = 200
 """About the bytes that a call takes beside its params."""
+_WIDEST = 4
+"""Bytes that a character of a text with any that is not ASCII takes at the most."""
 _KEPT = frozenset({"read", "send"})
 
 
@@ -39,7 +41,7 @@ class Recorder:
         self._next: Observer | None = None
         self._sample = 1.0
         self._until = 0.0
-        self._seen: list[Seen] = []
+        self._seen: list[RecordedCall] = []
         self._size = 0
         self._missed = 0
 
@@ -51,14 +53,14 @@ class Recorder:
         self._next = others
         return self if self.on else others
 
-    def take(self, sample: float) -> tuple[tuple[Seen, ...], int]:
+    def take(self, sample: float) -> tuple[tuple[RecordedCall, ...], int]:
         """Take the calls kept since the last time, and how many found no room; go on with this share (0..1) of all."""
         seen, missed = tuple(self._seen), self._missed
         self._seen, self._size, self._missed = [], 0, 0
         self._sample, self._until, self.on = sample, self._clock() + UNASKED_SECONDS, True
         return seen, missed
 
-    def stop(self) -> tuple[tuple[Seen, ...], int]:
+    def stop(self) -> tuple[tuple[RecordedCall, ...], int]:
         """Take the last calls as `take` does, and end the recording."""
         rest = self.take(0.0)
         self.on = False
@@ -92,17 +94,17 @@ class Recorder:
     def _keep(self, plan: Plan, outcome: Outcome, at: float, seconds: float) -> None:
         write = plan.rule.kind != "read"
         params = b'["%b"]' % sha256(plan.asked).hexdigest().encode() if write else plan.asked
-        size = len(params) + _EACH
+        size = len(params) * (1 if params.isascii() else _WIDEST) + _EACH
         if self._size + size > MAX_RECORDED_BYTES:
             self._missed += 1
             return
         self._size += size
         self._seen.append(
-            Seen(
+            RecordedCall(
                 at=at,
                 network=plan.network,
                 method=plan.method,
-                params=params,
+                params=params.decode("utf-8", "replace"),
                 head=plan.head,
                 block=plan.block,
                 first=plan.first_block,

@@ -12,8 +12,7 @@ from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.controlplane.settings.audit import Author
 from tests.e2e.page.test_axe import LOOKS, grave, looked_at
 from tests.e2e.page.tuning import PASSWORD, apply, log_in

@@ -149,7 +149,7 @@ async def test_a_change_while_it_starts_reaches_every_worker_and_first_calls_fin
         assert await running.ledger.change(weight, Author("ops"))
         info = await started
         assert await block_number(info) == nodes[0].head
-        assert [worker["revision"] for worker in running.workers()] == [running.ledger.revision] * workers
+        assert [worker.revision for worker in running.workers()] == [running.ledger.revision] * workers
         assert (running.adopted(), len(running.links)) == (workers, workers)
         async with aiohttp.ClientSession() as http, http.get(f"http://{info.admin}/api/v1/nodes") as reply:
             assert reply.status == 200

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from rpcaccel.cli.terminal import TableColumn, table
 from rpcaccel.cli.views import CLIENTS, SUBSCRIPTIONS
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
 from tests.support.described_answers import problems
 from tests.support.sample_control import SampleControl

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper, LostHistoryError
 from rpcaccel.controlplane.stats.history import SPACING, History
 from rpcaccel.controlplane.stats.series import PastQuestion, past
+from tests.support.described_answers import sent
 from tests.support.sample_view import NETWORK, SampleView
 
 NOW = 2000.0
@@ -65,7 +66,7 @@ async def test_the_time_that_the_program_was_down_is_a_gap_in_each_column(tmp_pa
     view = SampleView()
     for second in range(20):
         history.add(view.snapshot(), now=float(second), at=NOW + 100.0 + second)
-    document = past(history, PastQuestion("1h", NETWORK))
+    document = sent(past(history, PastQuestion("1h", NETWORK)))
     assert document is not None
     gap = document["columns"]["calls_per_second"].index(None)
     assert NOW < document["columns"]["at"][gap] < NOW + 100.0
@@ -135,7 +136,7 @@ async def test_whatever_the_file_holds_the_start_goes_on_and_every_document_can_
     file.path.write_bytes(content[:cut] + put + content[cut + len(put) :])
     history, _ = await taken_up(file)
     for over in SPACING:
-        assert past(history, PastQuestion(over)) is not None
+        assert sent(past(history, PastQuestion(over))) is not None
 
 
 def test_what_makes_the_file_too_large_is_left_out_the_finest_ranges_first(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.stats.host_report import HostReport, decoded
 from rpcaccel.stores.redis.board import Board
 from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry, UnreachableError
+from tests.support.described_answers import sent
 
 REDIS = RedisSettings.model_validate({"url": "redis://127.0.0.1:1"})
 
@@ -63,7 +64,7 @@ class Sharer:
 
     def states(self) -> dict[str, str]:
         """The hosts that this one knows, with their states."""
-        return {one["name"]: one["state"] for one in self.exchange.shown()["hosts"]}
+        return {one["name"]: one["state"] for one in sent(self.exchange.shown())["hosts"]}
 
 
 async def test_hosts_know_each_other_after_a_round_and_no_more_once_they_left(board: SampleBoard) -> None:
@@ -102,7 +103,7 @@ async def test_while_redis_is_away_that_is_said_and_the_others_stay_as_they_were
         await host.exchange.meet(board)
     board.down, one.now = True, 40.0
     await one.exchange.meet(board)
-    told = one.exchange.shown()
+    told = sent(one.exchange.shown())
     assert told["note"] == "Redis is away (no answer in time): the other hosts are not known"
     assert one.states() == {"one": "well", "other": "unknown"}
     assert [host["heard"] for host in told["hosts"]] == [0.0, 40.0]
@@ -116,7 +117,7 @@ async def test_what_nobody_expected_ends_no_exchange(board: SampleBoard) -> None
         await board.met.wait()
         host.exchange.drain()
         await board.met.wait()
-    assert host.states() == {"one": "draining"} or host.exchange.shown()["shared"]
+    assert host.states() == {"one": "draining"} or sent(host.exchange.shown())["shared"]
     board.down = True
     await host.exchange.leave()
     assert board.closed == 1
@@ -125,10 +126,10 @@ async def test_what_nobody_expected_ends_no_exchange(board: SampleBoard) -> None
 async def test_without_redis_a_host_is_shown_alone(board: SampleBoard) -> None:
     host = Sharer(board, "one")
     await host.exchange.share(RedisSettings())
-    told = host.exchange.shown()
+    told = sent(host.exchange.shown())
     assert (told["shared"], told["note"], host.states()) == (False, "", {"one": "well"})
     assert board.opened == 0
     await host.exchange.share(REDIS)
-    assert host.exchange.shown()["shared"]
+    assert sent(host.exchange.shown())["shared"]
     await host.exchange.share(RedisSettings())
-    assert not host.exchange.shown()["shared"]
+    assert not sent(host.exchange.shown())["shared"]

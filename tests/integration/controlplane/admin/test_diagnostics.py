@@ -10,6 +10,7 @@ from rpcaccel.controlplane.workers.operations import OperationRefused
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.described_answers import sent
 from tests.support.proxy import settings_for
 
 CALL = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[7,{}]}'
@@ -25,10 +26,10 @@ async def test_every_worker_is_asked_and_one_plan_is_shown(kinds: list[type[Loca
         for link in links:
             await link.start(settings_for(nodes), 1)
         try:
-            found = await explain(b'{"call": %b, "network": "harmony-s0"}' % CALL, links)
+            found = sent(await explain(b'{"call": %b, "network": "harmony-s0"}' % CALL, links))
             assert found["workers"] == [f"w{number}" for number in range(1, len(kinds) + 1)]
             assert (found["method"], found["network"]) == ("hmyv2_getBlockByNumber", "harmony-s0")
-            assert (await explain(CALL, links))["asked"] == "[7,{}]"
+            assert (sent(await explain(CALL, links)))["asked"] == "[7,{}]"
             with pytest.raises(OperationRefused, match="no network is called 'nowhere'"):
                 await explain(b'{"call": %b, "network": "nowhere"}' % CALL, links)
         finally:

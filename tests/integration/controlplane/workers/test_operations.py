@@ -41,8 +41,8 @@ async def test_both_tiers_are_purged_in_every_process(redis_server: RedisServer)
 
         async def asked(**meant: Any) -> tuple[int, int]:
             done = await purge(json.dumps(meant).encode(), links)
-            assert (done["complete"], done["workers"]) == (True, 2)
-            return done["memory"], done["store"]
+            assert (done.complete, done.workers) == (True, 2)
+            return done.memory, done.store
 
         try:
             for link, blocks in zip(links, ([1, 2], [2, 3]), strict=True):
@@ -62,7 +62,7 @@ async def test_both_tiers_are_purged_in_every_process(redis_server: RedisServer)
         finally:
             for link in links:
                 await link.drain(1.0)
-        assert not (await purge(b'{"all": true}', links))["complete"]
+        assert not (await purge(b'{"all": true}', links)).complete
 
 
 class Reaching(LocalLink):
@@ -94,7 +94,7 @@ async def test_what_workers_share_is_counted_once_and_removed_by_one_of_them(
 ) -> None:
     links = [Sweeping(PurgeDone(3, 11, disk=9)), Sweeping(PurgeDone(4, 10, disk=8))]
     done = await purge(json.dumps({"all": True, "dry_run": dry}).encode(), links)
-    assert (done["memory"], done["disk"], done["store"]) == counted
+    assert (done.memory, done.disk, done.store) == counted
     for link in links:
         await link.drain(0.0)
 
@@ -115,7 +115,7 @@ async def test_one_worker_is_enough_to_sweep_redis_and_all_are_needed_to_sweep_t
     links = [Reaching(reaches) for reaches in reaching]
     assert await swept(b'{"all": true}', links) == Reached(store, disk)
     done = await purge(b'{"all": true}', links)
-    assert done["complete"] is all(reaches == "rd" for reaches in reaching)
+    assert done.complete is all(reaches == "rd" for reaches in reaching)
     for link in links:
         await link.drain(0.0)
 

@@ -163,7 +163,7 @@ async def test_one_that_cannot_be_understood_is_replaced_and_the_log_says_why(no
                 await asyncio.sleep(0.01)
     assert [line["event"] for line in lines] == ["a worker ended and is being replaced"]
     assert "said what cannot be understood (a frame of 4294967295 bytes" in lines[0]["how"]
-    assert [(state["state"], state["revision"]) for state in workers.states()] == [("serving", 2)]
+    assert [(state.state, state.revision) for state in workers.states()] == [("serving", 2)]
     await workers.stop(0.1)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.peers import post
 from rpcaccel.controlplane.workers.link import Link, LocalLink
-from rpcaccel.controlplane.workers.operations import OperationRefused, record, wanted_of
+from rpcaccel.controlplane.workers.operations import OperationRefused, RecordedCalls, record, wanted_of
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -26,18 +26,18 @@ async def test_the_calls_of_every_worker_are_handed_over_in_their_order() -> Non
         ]
         ports = [await link.start(settings_for(nodes), 1) for link in links]
         try:
-            assert await record(wanted_of(b""), links) == {"calls": [], "missed": 0, "workers": 2}
+            assert await record(wanted_of(b""), links) == RecordedCalls([], 0, 2)
             for number in range(4):
                 await _post(f"http://127.0.0.1:{ports[number % len(ports)]}", CALL.replace("7", str(number)))
-            found = (await record(wanted_of(b'{"stop": true}'), links))["calls"]
-            assert [call["params"] for call in found] == [f"[{number},{{}}]" for number in range(4)]
-            assert {call["method"] for call in found} == {"hmyv2_getBlockByNumber"}
+            found = (await record(wanted_of(b'{"stop": true}'), links)).calls
+            assert [call.params for call in found] == [f"[{number},{{}}]" for number in range(4)]
+            assert {call.method for call in found} == {"hmyv2_getBlockByNumber"}
             await _post(f"http://127.0.0.1:{ports[0]}", CALL)
-            assert (await record(wanted_of(b'{"stop": true}'), links))["calls"] == []
+            assert (await record(wanted_of(b'{"stop": true}'), links)).calls == []
         finally:
             for link in links:
                 await link.drain(1.0)
-        assert (await record(wanted_of(b"{}"), links))["calls"] == []
+        assert (await record(wanted_of(b"{}"), links)).calls == []
 
 
 async def _post(url: str, body: str) -> None:

@@ -152,7 +152,7 @@ async def test_all_adopt_and_say_so(world: World) -> None:
     assert await world.workers.adopt(sample_settings(), 2) == ""
     assert [link.revisions for link in world.made] == [[1, 2], [1, 2]]
     assert world.workers.adopted() == 2
-    assert [state["revision"] for state in world.workers.states()] == [2, 2]
+    assert [state.revision for state in world.workers.states()] == [2, 2]
     assert repr(world.workers) == "<Workers w1 serving w2 serving>"
     await world.workers.stop(0.0)
 
@@ -181,7 +181,7 @@ async def test_a_worker_that_dies_is_replaced_its_counts_stay_and_it_is_said(wor
     assert world.made[2].revisions == [2]
     assert world.made[2].heads[0] == HEADS
     assert world.requests() == 30
-    assert [state["id"] for state in world.workers.states()] == ["w1", "w2"]
+    assert [state.id for state in world.workers.states()] == ["w1", "w2"]
     assert "worker w1 was killed by SIGKILL and is being replaced" in [event.text for event in world.events]
     assert world.workers.notices() == ["worker w1 was killed by SIGKILL (0 s ago); it was replaced"]
     world.now = REMEMBERED
@@ -249,7 +249,7 @@ async def test_a_renewal_that_refuses_what_changed_meanwhile_leaves_the_old_one_
     assert [one.link for one in world.workers.serving()] == world.made[:2]
     await world.until(lambda: len(world.buried) == 1)
     assert world.made[2].lingered, "clients had come to it"
-    assert [state["revision"] for state in world.workers.states()] == [2, 2]
+    assert [state.revision for state in world.workers.states()] == [2, 2]
     await world.workers.renew()
     assert world.workers.notices() == []
     await world.workers.stop(0.0)
@@ -303,7 +303,7 @@ async def test_one_that_dies_while_it_is_being_renewed_leaves_one_worker_in_its_
     serving = {id(one.link) for one in world.workers.serving()}
     await world.until(lambda: {id(link) for link in world.links} == serving)
     assert len(serving) == 2
-    assert [state["state"] for state in world.workers.states()] == ["serving", "serving"], "the dead one is forgotten"
+    assert [state.state for state in world.workers.states()] == ["serving", "serving"], "the dead one is forgotten"
     await world.workers.stop(0.0)
 
 

@@ -9,8 +9,7 @@ import structlog
 
 from rpcaccel.controlplane.admin.admin_app import Admin, Page
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute
-from rpcaccel.controlplane.admin.problems import TITLES
-from rpcaccel.controlplane.admin.settings_api import LARGEST
+from rpcaccel.controlplane.admin.handling import MAX_BODY_BYTES, TITLES
 from rpcaccel.controlplane.workers.link import LocalLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.core.cache.entry import Selection
@@ -255,7 +254,7 @@ async def test_a_body_that_cannot_be_read_is_a_problem_with_code_title_and_detai
             assert reply.status in (400, 404, 422), (body[:20], found)
             assert found["code"] in TITLES, body[:20]
             assert found["title"] == TITLES[found["code"]], body[:20]
-    async with client.post(f"/api/v1/{path}", data=io.BytesIO(b" " * (LARGEST + 1)), headers=headers) as reply:
+    async with client.post(f"/api/v1/{path}", data=io.BytesIO(b" " * (MAX_BODY_BYTES + 1)), headers=headers) as reply:
         assert (reply.status, (await reply.json(content_type=None))["code"]) == (413, "too-large")
 
 

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 from aiohttp import web
 
-from rpcaccel.controlplane.admin.admin_connections import MOST_CONNECTIONS, listen, most_connections
+from rpcaccel.controlplane.admin.admin_connections import MAX_CONNECTIONS, listen, most_connections
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -104,4 +104,4 @@ def test_where_few_files_may_be_open_the_admin_side_takes_a_part_of_them() -> No
         assert most_connections() == 25
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert 1 <= most_connections() <= MOST_CONNECTIONS
+    assert 1 <= most_connections() <= MAX_CONNECTIONS

@@ -11,8 +11,7 @@ import pytest
 
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
 from rpcaccel.controlplane.settings.kept_file import KeptFile
 from tests.support.described_answers import problems

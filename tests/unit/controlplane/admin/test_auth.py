@@ -10,8 +10,8 @@ import pytest
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.auth import COOKIE, Gate, Who, admit, bearer, same_site
-from rpcaccel.controlplane.admin.login_throttle import PAUSE, TRIES, WAITING_OF_ADDRESS
-from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.admin.handling import ProblemError
+from rpcaccel.controlplane.admin.login_throttle import FREE_TRIES, MAX_WAITING_OF_ADDRESS, PAUSE_SECONDS
 from tests.support.waiting import threads_held
 
 OPS, EYE = hash_password("ops-pw", log_n=4), hash_password("eye-pw", log_n=4)
@@ -83,10 +83,10 @@ async def test_who_was_let_in_is_asked_after_without_a_password(world: World) ->
     """A stream goes on only for who would still be let in."""
 
     def by_cookie(secret: str) -> bool:
-        return world.gate.still({}, {COOKIE: secret})
+        return world.gate.known({}, {COOKIE: secret}) is not None
 
     def by_token(token: str) -> bool:
-        return world.gate.still({"Authorization": f"Bearer {token}"}, {})
+        return world.gate.known({"Authorization": f"Bearer {token}"}, {}) is not None
 
     first, second, third = [await world.gate.login("eye", "eye-pw", "r") for _ in range(3)]
     await world.by_token("eye:eye-pw")
@@ -114,18 +114,18 @@ async def test_a_token_is_name_and_password(world: World) -> None:
 
 async def test_a_right_password_gets_in_after_any_number_of_wrong_ones(world: World) -> None:
     """Behind a reverse proxy everybody has its address: what others tried there is not held against the operator."""
-    for number in range(TRIES + 2):
+    for number in range(FREE_TRIES + 2):
         await world.wrong(f"wrong {number}")
-    assert world.waited == 2 * PAUSE
+    assert world.waited == 2 * PAUSE_SECONDS
     assert await world.gate.login("ops", "ops-pw", "1.1.1.1")
     await world.wrong("wrong again")
-    assert world.waited == 2 * PAUSE
+    assert world.waited == 2 * PAUSE_SECONDS
 
 
 async def test_a_right_password_that_comes_again_waits_for_nobody(world: World) -> None:
     """Neither for the pause, nor for the others that wait, nor for the comparison."""
     assert await world.gate.login("ops", "ops-pw", "1.1.1.1")
-    number = 2 * WAITING_OF_ADDRESS
+    number = 2 * MAX_WAITING_OF_ADDRESS
     with threads_held():
         flood = [asyncio.create_task(world.by_token(f"ops:{guess}", "1.1.1.1")) for guess in range(number)]
         await asyncio.sleep(0)
@@ -136,7 +136,7 @@ async def test_a_right_password_that_comes_again_waits_for_nobody(world: World) 
             login.send(None)
         assert await world.by_token("ops:ops-pw", "1.1.1.1") == Who("ops", "admin")
     results = await asyncio.gather(*flood, return_exceptions=True)
-    assert [result for result in results if result is None] == [None] * (WAITING_OF_ADDRESS + 1)
+    assert [result for result in results if result is None] == [None] * (MAX_WAITING_OF_ADDRESS + 1)
     assert all(isinstance(result, ProblemError) for result in results if result is not None)
 
 
@@ -160,7 +160,7 @@ async def test_a_password_whose_client_hangs_up_is_not_compared(world: World) ->
 
 async def test_a_wrong_password_that_comes_again_costs_nothing_and_is_not_counted(world: World) -> None:
     """A program that goes on asking with an old password does not slow down the operator who has the new one."""
-    for _ in range(TRIES * 10):
+    for _ in range(FREE_TRIES * 10):
         await world.wrong("old")
         await world.wrong("old", name="nobody")
     assert world.waited == 0

@@ -10,7 +10,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.auth import PROOF
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes
 from rpcaccel.controlplane.stats.history import History
-from tests.support.sample_control import SampleControl, sample_settings
+from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
 
 
@@ -52,7 +52,7 @@ async def test_one_method_is_told(client: aiohttp.ClientSession) -> None:
 
 
 def test_it_says_what_it_looks_at() -> None:
-    routes = QueryRoutes(History(), SampleView(), sample_settings)
+    routes = QueryRoutes(History(), SampleView(), SampleControl())
     assert repr(routes) == "<QueryRoutes over <History 5m 0, 1h 0, 24h 0, 7d 0>>"
 
 

@@ -32,7 +32,7 @@ def test_a_reader_gets_the_figures_of_the_second() -> None:
     assert (first.kind, first.number, first.data["point"]) == ("stats", 0, None)
     assert second.data["point"]["calls_per_second"] > 0
     assert (second.data["revision"], second.data["adopted"], second.data["workers"]) == (1, 1, 1)
-    assert second.data["networks"][0]["network"] == "harmony-s0"
+    assert second.data["networks"][0].network == "harmony-s0"
     assert view.secret not in str(second.data)
 
 

@@ -18,7 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin, Page
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, AdminRoute
-from rpcaccel.controlplane.admin.auth import LINES, FailedLogins
+from rpcaccel.controlplane.admin.auth import MAX_LOGIN_LINES, FailedLogins
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.sockets import ListenError
 from tests.support.sample_control import SampleControl, sample_settings
@@ -152,14 +152,14 @@ async def test_a_right_password_gets_in_at_the_first_try_beside_a_crowd_of_guess
 
         async with asyncio.TaskGroup() as crowd:
             guessers = [crowd.create_task(guess()) for _ in range(100)]
-            await until(lambda: "0 held" not in repr(admin.gate._tries))
+            await until(lambda: "0 held" not in repr(admin.session._tries))
             assert (await log_in(client, "ops", "ops-pw")).status == 200
             for guesser in guessers:
                 guesser.cancel()
 
 
 async def test_a_password_is_not_compared_any_more_when_its_client_has_hung_up(admin: Admin) -> None:
-    tries = admin.gate._tries
+    tries = admin.session._tries
     body = b'{"user": "ops", "password": "ops-pw"}'
     with structlog.testing.capture_logs() as lines:
         async with tries._comparing:
@@ -174,7 +174,7 @@ async def test_a_password_is_not_compared_any_more_when_its_client_has_hung_up(a
             await until(lambda: not any(connection.transport for connection in server.connections))
         await until(lambda: "0 waiting" in repr(tries) and any("why" in line for line in lines))
     assert [line["why"].partition(",")[0] for line in lines if "why" in line] == ["the client hung up"]
-    assert repr(admin.gate) == "<Gate <Sessions 0, None>>"
+    assert repr(admin.session) == "<Gate <Sessions 0, None>>"
 
 
 async def test_a_failed_login_is_in_the_log_and_in_the_stream_and_the_name_is_made_safe(admin: Admin) -> None:
@@ -201,13 +201,13 @@ def test_failed_logins_are_told_within_bounds_and_what_is_left_out_is_counted() 
     now = 0.0
     failed = FailedLogins(Events(), lambda: now, lambda: 0.0)
     with structlog.testing.capture_logs() as lines:
-        for _ in range(LINES + 30):
+        for _ in range(MAX_LOGIN_LINES + 30):
             failed.tell("ops", "1.1.1.1", "wrong password")
-        assert len(lines) == LINES
+        assert len(lines) == MAX_LOGIN_LINES
         now += 60
         failed.tell("ops", "1.1.1.1", "wrong password")
         failed.tell("ops", "1.1.1.1", "wrong password")
-    assert [line.get("left_out") for line in lines[LINES:]] == [30, None]
+    assert [line.get("left_out") for line in lines[MAX_LOGIN_LINES:]] == [30, None]
 
 
 @pytest.mark.parametrize(("trusted", "counted"), [([], "127.0.0.1"), (["127.0.0.1"], "203.0.113.9")])

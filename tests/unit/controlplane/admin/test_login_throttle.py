@@ -9,19 +9,19 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from rpcaccel.controlplane.admin.handling import ProblemError
 from rpcaccel.controlplane.admin.login_throttle import (
-    HELD,
-    HOLD,
-    PAUSE,
-    TAKES,
-    TRIES,
-    WAITING_OF_ADDRESS,
-    WAITING_OF_ALL,
-    WITHIN,
+    COMPARISON_SECONDS,
+    FREE_TRIES,
+    MAX_HELD,
+    MAX_HOLD_SECONDS,
+    MAX_WAITING,
+    MAX_WAITING_OF_ADDRESS,
+    PAUSE_SECONDS,
+    TRIES_SECONDS,
     Tries,
     never,
 )
-from rpcaccel.controlplane.admin.problems import ProblemError
 from tests.support.waiting import settle
 
 HERE = "1.1.1.1"
@@ -34,7 +34,7 @@ class World:
         self.now = 100.0
         self.tries = Tries(lambda: self.now, self.sleep)
         self.compared = 0
-        self.takes = TAKES
+        self.takes = COMPARISON_SECONDS
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._count = itertools.count()
 
@@ -114,32 +114,32 @@ async def stop(tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def test_answers_to_the_first_wrong_ones_are_not_held_and_those_to_further_ones_are(world: World) -> None:
-    took = [await world.take() for _ in range(TRIES + 3)]
-    assert took == pytest.approx([TAKES] * TRIES + [TAKES + PAUSE] * 3)
+    took = [await world.take() for _ in range(FREE_TRIES + 3)]
+    assert took == pytest.approx([COMPARISON_SECONDS] * FREE_TRIES + [COMPARISON_SECONDS + PAUSE_SECONDS] * 3)
 
 
 async def test_wrong_ones_of_many_clients_are_told_one_after_the_other_and_none_is_held_for_ever(world: World) -> None:
-    for _ in range(TRIES):
+    for _ in range(FREE_TRIES):
         await world.take()
     told = sorted(await world.over(*(world.begin() for _ in range(100))))
-    assert told[0] == pytest.approx(TAKES + PAUSE)
-    assert told[20] - told[0] == pytest.approx(20 * PAUSE)
-    assert told[-1] <= HOLD + 100 * TAKES + 1e-6
+    assert told[0] == pytest.approx(COMPARISON_SECONDS + PAUSE_SECONDS)
+    assert told[20] - told[0] == pytest.approx(20 * PAUSE_SECONDS)
+    assert told[-1] <= MAX_HOLD_SECONDS + 100 * COMPARISON_SECONDS + 1e-6
 
 
 async def test_a_right_one_is_never_held(world: World) -> None:
-    for _ in range(TRIES * 2):
+    for _ in range(FREE_TRIES * 2):
         await world.take()
-    assert await world.take(right=True) == pytest.approx(TAKES)
+    assert await world.take(right=True) == pytest.approx(COMPARISON_SECONDS)
 
 
 async def test_one_that_was_known_by_its_turn_is_neither_counted_nor_held(world: World) -> None:
-    for _ in range(TRIES * 2):
+    for _ in range(FREE_TRIES * 2):
         await world.take(right=None)
-    assert await world.take() == pytest.approx(TAKES)
+    assert await world.take() == pytest.approx(COMPARISON_SECONDS)
 
 
-@pytest.mark.parametrize("clients", [1, 20, 100, WAITING_OF_ADDRESS])
+@pytest.mark.parametrize("clients", [1, 20, 100, MAX_WAITING_OF_ADDRESS])
 @pytest.mark.parametrize("after", [0.05, 3.0, 70.0])
 async def test_a_right_one_gets_in_at_once_beside_a_flood_from_its_address(
     world: World, clients: int, after: float
@@ -154,7 +154,7 @@ async def test_a_right_one_gets_in_at_once_beside_a_flood_from_its_address(
 async def test_guesses_of_clients_that_wait_for_their_answers_stay_slow(world: World) -> None:
     flood = await world.flood(20)
     await world.over(asyncio.create_task(world.timed(True, "2.2.2.2", after=600.0)))
-    assert world.compared < 20 + TRIES + 600 / PAUSE + 2
+    assert world.compared < 20 + FREE_TRIES + 600 / PAUSE_SECONDS + 2
     await stop(flood)
 
 
@@ -164,9 +164,9 @@ async def test_a_right_one_behind_newer_ones_waits_for_no_more_than_came_before_
     await asyncio.sleep(0)
     right = world.begin(right=True)
     await asyncio.sleep(0)
-    newer = [world.begin(None, after=number * TAKES / 2) for number in range(1, 300)]
+    newer = [world.begin(None, after=number * COMPARISON_SECONDS / 2) for number in range(1, 300)]
     (took,) = await world.over(right)
-    assert took <= (2 * len(before) + 3) * TAKES
+    assert took <= (2 * len(before) + 3) * COMPARISON_SECONDS
     await world.over(*newer)
 
 
@@ -175,32 +175,32 @@ async def test_who_has_hung_up_is_passed_over(world: World) -> None:
     await asyncio.sleep(0)
     ghosts = [world.begin(gone=lambda: True) for _ in range(100)]
     right = world.begin(right=True)
-    assert (await world.over(right))[0] < 3 * TAKES
+    assert (await world.over(right))[0] < 3 * COMPARISON_SECONDS
     await world.over(first, *ghosts)
     assert world.compared == 2
 
 
 async def test_many_of_one_address_do_not_hold_up_another(world: World) -> None:
-    flood = await world.flood(WAITING_OF_ADDRESS)
+    flood = await world.flood(MAX_WAITING_OF_ADDRESS)
     (took,) = await world.over(world.begin(right=True, remote="2.2.2.2"))
-    assert took <= 3 * TAKES
+    assert took <= 3 * COMPARISON_SECONDS
     await stop(flood)
 
 
 async def test_addresses_that_one_client_has_are_one(world: World) -> None:
-    for number in range(TRIES):
+    for number in range(FREE_TRIES):
         await world.take(remote=f"2001:db8::{number:x}")
-    assert await world.take(remote="2001:db8::ffff") == pytest.approx(TAKES + PAUSE)
-    assert await world.take(remote="2.2.2.2") == pytest.approx(TAKES)
+    assert await world.take(remote="2001:db8::ffff") == pytest.approx(COMPARISON_SECONDS + PAUSE_SECONDS)
+    assert await world.take(remote="2.2.2.2") == pytest.approx(COMPARISON_SECONDS)
 
 
 async def test_wrong_ones_are_forgotten_after_a_while_and_with_a_right_one(world: World) -> None:
-    for _ in range(TRIES):
+    for _ in range(FREE_TRIES):
         await world.take()
     await world.take(right=True)
-    took = [await world.take() for _ in range(TRIES)]
-    world.now += WITHIN
-    assert [*took, await world.take()] == pytest.approx([TAKES] * (TRIES + 1))
+    took = [await world.take() for _ in range(FREE_TRIES)]
+    world.now += TRIES_SECONDS
+    assert [*took, await world.take()] == pytest.approx([COMPARISON_SECONDS] * (FREE_TRIES + 1))
 
 
 async def test_who_waits_is_bounded_by_address_and_altogether(world: World) -> None:
@@ -215,26 +215,26 @@ async def test_who_waits_is_bounded_by_address_and_altogether(world: World) -> N
             await world.timed(True, remote)
         assert int(caught.value.headers["Retry-After"]) == pytest.approx(seconds, abs=1)
 
-    await hold_many(1 + WAITING_OF_ADDRESS, HERE)  # one of them is being compared
-    await refused(HERE, WAITING_OF_ADDRESS * TAKES)
-    for number in range(WAITING_OF_ALL - len(waiting)):
+    await hold_many(1 + MAX_WAITING_OF_ADDRESS, HERE)  # one of them is being compared
+    await refused(HERE, MAX_WAITING_OF_ADDRESS * COMPARISON_SECONDS)
+    for number in range(MAX_WAITING - len(waiting)):
         await hold_many(1, f"10.0.{number >> 8}.{number & 255}")
-    await refused("2.2.2.2", WAITING_OF_ALL * TAKES)
-    assert repr(world.tries) == f"<Tries {WAITING_OF_ALL} waiting, 0 held>"
+    await refused("2.2.2.2", MAX_WAITING * COMPARISON_SECONDS)
+    assert repr(world.tries) == f"<Tries {MAX_WAITING} waiting, 0 held>"
     await world.over(*waiting)
     assert repr(world.tries) == "<Tries 0 waiting, 0 held>"
 
 
 async def test_what_cannot_be_held_any_more_is_told_at_once(world: World) -> None:
-    for _ in range(TRIES):
+    for _ in range(FREE_TRIES):
         await world.take()
     world.takes = 0.0
     tasks: list[asyncio.Task[float]] = []
-    while len(tasks) < HELD + 100:
-        tasks += [world.begin() for _ in range(WAITING_OF_ADDRESS // 2)]
+    while len(tasks) < MAX_HELD + 100:
+        tasks += [world.begin() for _ in range(MAX_WAITING_OF_ADDRESS // 2)]
         await settle()
-    assert repr(world.tries) == f"<Tries 0 waiting, {HELD} held>"
-    assert sum(task.done() for task in tasks) == len(tasks) - HELD
+    assert repr(world.tries) == f"<Tries 0 waiting, {MAX_HELD} held>"
+    assert sum(task.done() for task in tasks) == len(tasks) - MAX_HELD
     await world.over(*tasks)
     assert repr(world.tries) == "<Tries 0 waiting, 0 held>"
 
@@ -254,6 +254,6 @@ async def test_the_place_of_one_that_was_given_up_is_the_next_ones(world: World)
 
 
 async def test_what_many_addresses_leave_behind_is_bounded(world: World) -> None:
-    for number in range(3 * WAITING_OF_ALL):
+    for number in range(3 * MAX_WAITING):
         await world.take(None, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(world.tries._lanes) == 2 * WAITING_OF_ALL
+    assert len(world.tries._lanes) == 2 * MAX_WAITING

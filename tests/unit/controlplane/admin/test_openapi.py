@@ -11,8 +11,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import SampleView
 

@@ -1,7 +1,7 @@
 import json
 
 from rpcaccel.config.errors import Fault
-from rpcaccel.controlplane.admin.problems import ProblemError, problem
+from rpcaccel.controlplane.admin.handling import Problem, ProblemError
 
 
 def test_a_problem_names_the_field_and_carries_its_code() -> None:
@@ -26,7 +26,7 @@ def test_a_problem_names_the_field_and_carries_its_code() -> None:
 
 
 def test_a_plain_problem_has_type_title_and_status() -> None:
-    assert json.loads(bytes(problem(500, "Oh").body or b"")) == {  # type: ignore[arg-type]
+    assert json.loads(bytes(Problem(title="Oh", status=500).response().body or b"")) == {  # type: ignore[arg-type]
         "type": "about:blank",
         "title": "Oh",
         "status": 500,

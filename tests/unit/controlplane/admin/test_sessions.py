@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import structlog
 
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import hash_password
-from rpcaccel.controlplane.admin.sessions import MOST, SessionFile, Sessions
+from rpcaccel.controlplane.admin.auth import MAX_SESSIONS, Sessions
 
 OPS, EYE = hash_password("ops-pw", log_n=4), hash_password("eye-pw", log_n=4)
 
@@ -28,12 +27,12 @@ class Times:
     """A program that is started again and again over the same file, and clocks that a test moves."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = SessionFile(folder / "rpcaccel.sessions.json")
+        self.path = folder / "rpcaccel.sessions.json"
         self.mono, self.wall = 100.0, 1_700_000_000.0
 
     def start(self, longest: float = 60.0) -> Sessions:
         self.mono += 5000.0  # a monotonic clock says nothing about another run
-        sessions = Sessions(lambda: self.mono, lambda: self.wall, self.file)
+        sessions = Sessions(lambda: self.mono, lambda: self.wall, self.path)
         sessions.open(longest)
         return sessions
 
@@ -102,7 +101,7 @@ async def test_a_login_is_written_while_the_program_runs(times: Times) -> None:
     sessions = times.start()
     secret = sessions.begin("ops", settings())
     async with asyncio.timeout(20):
-        while not times.file.path.exists():
+        while not times.path.exists():
             await asyncio.sleep(0.01)
     killed = times.start()
     assert killed.name_of(secret, settings().accounts) == "ops"
@@ -111,31 +110,36 @@ async def test_a_login_is_written_while_the_program_runs(times: Times) -> None:
 
 async def test_nothing_is_written_where_nobody_logged_in(times: Times) -> None:
     await times.begun()
-    assert list(times.file.path.parent.iterdir()) == []
+    assert list(times.path.parent.iterdir()) == []
 
 
-async def test_nothing_in_the_files_opens_a_session(times: Times) -> None:
+async def test_nothing_in_the_file_opens_a_session(times: Times) -> None:
     (secret,) = await times.begun("ops")
-    files = [times.file.path, times.file.key_path]
-    assert [path.stat().st_mode & 0o777 for path in files] == [0o600, 0o600]
-    content = b"".join(path.read_bytes() for path in files).decode()
+    assert times.path.stat().st_mode & 0o777 == 0o600
+    content = times.path.read_text()
     assert secret not in content
-    assert hashlib.sha256(secret.encode()).hexdigest() not in content
     assert OPS.reveal().rpartition(":")[2] not in content
     sessions = times.start()
-    told = msgspec.json.decode(times.file.path.read_bytes())["sessions"][0]
-    for guess in (*map(str, told.values()), times.file.key_path.read_text().strip()):
+    for guess in map(str, msgspec.json.decode(content)["sessions"][0].values()):
         assert sessions.name_of(guess, settings().accounts) is None
     await sessions.close()
 
 
+async def test_a_file_of_an_older_version_is_set_aside(times: Times) -> None:
+    times.path.write_text('{"version": 1, "sessions": []}')
+    with structlog.testing.capture_logs() as logged:
+        await times.begun("ops")
+    assert [line["reason"] for line in logged] == ["has version 1, which this rpcaccel does not read"]
+    assert times.path.with_name("rpcaccel.sessions.json.lost").exists()
+
+
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"\xff\xfe", b"[" * 999, b'{"version":1,"sessions":[{"name":"ops"}]}',
-                b'{"version":1,"sessions":[{"digest":"QQ==","name":"ops","password":"QQ==","expires":9e9}]}']
+    "content", [b"", b'{"version":2}', b"\xff\xfe", b"[" * 999, b'{"version":2,"sessions":[{"name":"ops"}]}',
+                b'{"version":2,"sessions":[{"digest":"QQ==","name":"ops","password":"QQ==","expires":9e9}]}']
 )  # fmt: skip
 async def test_a_damaged_file_means_that_everybody_logs_in_again(times: Times, content: bytes) -> None:
     (secret,) = await times.begun("ops")
-    times.file.path.write_bytes(content)
+    times.path.write_bytes(content)
     with structlog.testing.capture_logs() as logged:
         sessions = times.start()
     assert sessions.name_of(secret, settings().accounts) is None
@@ -149,26 +153,10 @@ async def test_a_damaged_file_means_that_everybody_logs_in_again(times: Times, c
     await sessions.close()
 
 
-@pytest.mark.parametrize("key", [b"", b"zz", b"\xff", b"00" * 31, None])
-async def test_without_its_key_the_file_is_worth_nothing(times: Times, key: bytes | None) -> None:
-    (secret,) = await times.begun("ops")
-    if key is None:
-        times.file.key_path.unlink()
-    else:
-        times.file.key_path.write_bytes(key)
-    sessions = times.start()
-    assert sessions.name_of(secret, settings().accounts) is None
-    await sessions.close()
-    times.file.key_path.write_bytes(b"00" * 32)
-    sessions = times.start()
-    assert sessions.name_of(secret, settings().accounts) is None
-    await sessions.close()
-
-
 async def test_a_folder_that_cannot_be_written_is_said_once_and_logins_go_on(times: Times) -> None:
-    times.file.path.mkdir()
+    times.path.mkdir()
     with structlog.testing.capture_logs() as logged:
-        sessions = Sessions(lambda: times.mono, lambda: times.wall, times.file)
+        sessions = Sessions(lambda: times.mono, lambda: times.wall, times.path)
         sessions.open(60)
         secret = sessions.begin("ops", settings())
         await sessions.close()
@@ -180,8 +168,8 @@ async def test_a_folder_that_cannot_be_written_is_said_once_and_logins_go_on(tim
 
 async def test_the_sessions_are_bounded_and_the_oldest_goes_first(times: Times) -> None:
     sessions = times.start()
-    made = [sessions.begin("eye", settings()) for _ in range(MOST + 1)]
-    assert repr(sessions).startswith(f"<Sessions {MOST}")
+    made = [sessions.begin("eye", settings()) for _ in range(MAX_SESSIONS + 1)]
+    assert repr(sessions).startswith(f"<Sessions {MAX_SESSIONS}")
     assert sessions.name_of(made[0], settings().accounts) is None
     assert sessions.name_of(made[1], settings().accounts) == "eye"
     await sessions.close()
@@ -190,7 +178,7 @@ async def test_the_sessions_are_bounded_and_the_oldest_goes_first(times: Times) 
 async def test_a_logout_that_could_not_be_written_at_once_is_written_at_the_end(times: Times) -> None:
     (secret,) = await times.begun("ops")
     sessions = times.start()
-    folder = times.file.path.parent
+    folder = times.path.parent
     aside = folder.rename(folder.with_name("aside"))  # so that nothing can be written
     sessions.end(secret)
     with structlog.testing.capture_logs() as told:

@@ -15,7 +15,9 @@ import pytest
 from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.settings_api import LARGEST, ChangeRoutes
+from rpcaccel.controlplane.admin.event_stream import LiveEvents
+from rpcaccel.controlplane.admin.handling import MAX_BODY_BYTES
+from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.settings.ledger import Origin, state_file
 from rpcaccel.core import client_limits
 from rpcaccel.core.heads.node_trial import NodeTrial
@@ -124,7 +126,7 @@ async def test_a_dry_run_tells_and_does_nothing(client: aiohttp.ClientSession, c
         (b"{", "application/json", 400),
         (b"[]", "application/json", 400),
         (b"{}", "text/plain", 415),
-        (b" " * (LARGEST + 1), "application/json", 413),
+        (b" " * (MAX_BODY_BYTES + 1), "application/json", 413),
     ],
 )
 async def test_a_body_that_is_no_object_is_refused(
@@ -264,7 +266,7 @@ async def test_who_subscribes_first_misses_nothing_also_after_a_gap(client: aioh
 
 async def test_a_reader_that_takes_nothing_is_let_go(control: SampleControl) -> None:
     admin = Admin(SampleView(), "127.0.0.1:0", control=control, files={})
-    admin.change_routes = ChangeRoutes(control, stalled=0.05)
+    admin.live_events = LiveEvents(control, stalled=0.05)
     host, port = (await admin.start()).split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
     writer.write(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")

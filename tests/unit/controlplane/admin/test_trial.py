@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from rpcaccel.controlplane.admin import diagnostics
 from rpcaccel.controlplane.workers.operations import OperationRefused, read
+from tests.support.described_answers import sent
 
 ANSWER = {
     "X-Rpcaccel-Cache": "miss",
@@ -54,7 +55,7 @@ async def saying(answer: bytes) -> AsyncIterator[int]:
 
 async def test_a_call_goes_through_the_front_as_it_was_written(server: TestServer) -> None:
     asked = diagnostics.CallRequest(Raw(b'{"id":1.50, "method":"x"}'), "s0")
-    ran = await diagnostics.run(asked, ("0.0.0.0", int(server.port or 0)))
+    ran = sent(await diagnostics.run(asked, ("0.0.0.0", int(server.port or 0))))
     assert (ran["status"], ran["body"]) == (200, '/s0 {"id":1.50, "method":"x"}')
     assert ran["size"] == len(ran["body"])
     assert ran["seconds"] > 0
@@ -86,8 +87,8 @@ async def test_a_front_that_takes_too_long_is_said() -> None:
 @pytest.mark.parametrize("length", [b"", b"Content-Length: 500000\r\n"])
 async def test_of_a_long_answer_the_beginning_is_shown_and_all_is_counted(length: bytes) -> None:
     async with saying(b"HTTP/1.1 503 Busy\r\n" + length + b"X-Rpcaccel-Cache: hit\r\n\r\n" + b"x" * 500_000) as port:
-        ran = await diagnostics.run(diagnostics.CallRequest(Raw(b"{}")), ("127.0.0.1", port))
-    assert (ran["status"], ran["size"], ran["body"]) == (503, 500_000, "x" * diagnostics.LARGEST)
+        ran = sent(await diagnostics.run(diagnostics.CallRequest(Raw(b"{}")), ("127.0.0.1", port)))
+    assert (ran["status"], ran["size"], ran["body"]) == (503, 500_000, "x" * diagnostics.MAX_SHOWN_BYTES)
     assert ran["headers"] == {"x-rpcaccel-cache": "hit"}
 
 
@@ -98,5 +99,5 @@ def test_another_body_is_no_question(body: bytes) -> None:
 
 
 async def test_a_network_is_named_whatever_its_letters(server: TestServer) -> None:
-    ran = await diagnostics.run(diagnostics.CallRequest(Raw(b"{}"), "é x"), ("127.0.0.1", int(server.port or 0)))
+    ran = sent(await diagnostics.run(diagnostics.CallRequest(Raw(b"{}"), "é x"), ("127.0.0.1", int(server.port or 0))))
     assert ran["body"] == "/é x {}"

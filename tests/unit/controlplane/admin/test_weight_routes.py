@@ -9,8 +9,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.core.agreement.cases import Case, CaseAnswer
 from tests.support.described_answers import problems
 from tests.support.sample_control import SampleControl
@@ -57,7 +56,7 @@ async def suggested(client: aiohttp.ClientSession) -> dict[str, int]:
 async def test_a_report_is_answered_as_it_is_described(
     client: aiohttp.ClientSession, control: SampleControl, over: str
 ) -> None:
-    answers = tuple(CaseAnswer(node=name, head=head, text="1", size=1) for name, head in (("a", 9), ("b", -1)))
+    answers = tuple(CaseAnswer(node=name, head=head, text="1", size=1) for name, head in (("a", 9), ("b", None)))
     control.cases.append(
         Case(network=NETWORK, method="m", params="[]", at=1.0, difference="d", answers=answers, minority=("b",))
     )

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from rpcaccel.config.model import NodeSettings, Settings
-from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
+from rpcaccel.controlplane.documents import current_figures
 from rpcaccel.controlplane.nodes.prober import Prober
 from rpcaccel.controlplane.stats.attention import attention
 from rpcaccel.controlplane.stats.history import History
@@ -22,6 +22,7 @@ from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import NodeReport, WorkerReport
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.stats.counters import TallySnapshot
+from tests.support.described_answers import sent
 from tests.support.manual_clock import ManualClock
 from tests.support.sample_control import SampleControl
 from tests.support.scripted_socket import closed_door
@@ -122,9 +123,9 @@ async def test_in_sixty_looks_nodes_that_get_blocks_a_little_later_are_all_eligi
     assert any(node.lag for frame in frames for node in frame.nodes)
     for frame in frames:
         assert set(states(frame).values()) == {"serving"}
-        listed = documents.nodes(frame, History())["nodes"]
+        listed = sent(current_figures.nodes(frame, History()))["nodes"]
         assert [(node["eligible"], node["share_wanted"]) for node in listed] == [(True, 1 / 3)] * 3
-        (network,) = documents.moment(frame, History())["networks"]
+        (network,) = sent(current_figures.moment(frame, History()))["networks"]
         assert (network["eligible"], network["state"]) == (3, "ok")
         assert attention(frame) == []
         assert render(frame).count(b'rpcaccel_node_eligible{network="n",node="') == 3
@@ -140,9 +141,9 @@ async def test_a_node_that_lags_is_behind_within_a_bounded_time_and_takes_no_sha
     world.nodes["c"].skew, world.nodes["c"].lag = 0.0, lag
     frame = (await world.looks(int(within / 0.5)))[-1]
     assert states(frame) == {"a": "serving", "b": "serving", "c": "behind"}
-    listed = documents.nodes(frame, History())["nodes"]
+    listed = sent(current_figures.nodes(frame, History()))["nodes"]
     assert [(node["eligible"], node["share_wanted"]) for node in listed] == [(True, 0.5), (True, 0.5), (False, 0.0)]
-    (network,) = documents.moment(frame, History())["networks"]
+    (network,) = sent(current_figures.moment(frame, History()))["networks"]
     assert (network["eligible"], network["state"]) == (2, "part")
     (said,) = attention(frame)
     assert (said.level, said.subject) == ("warn", "n/c")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rpcaccel.controlplane.stats.failing_nodes import failing_nodes
+from rpcaccel.controlplane.stats.attention import failing_nodes
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.replies.unknown_errors import UnclassedError
 from rpcaccel.core.stats.counters import NodeCell, TallySnapshot

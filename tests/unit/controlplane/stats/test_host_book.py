@@ -22,6 +22,7 @@ from rpcaccel.controlplane.stats.host_book import (
 )
 from rpcaccel.controlplane.stats.host_report import HostReport, encoded
 from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
+from tests.support.described_answers import sent
 
 NETWORK = "harmony-s0"
 
@@ -71,11 +72,11 @@ class Group:
 
     def of(self, name: str) -> HostNow:
         """What is told of a host."""
-        return next(one for one in self.book.document(self.now, shared=True)["hosts"] if one["name"] == name)
+        return next(one for one in sent(self.book.document(self.now, shared=True))["hosts"] if one["name"] == name)
 
     def states(self) -> dict[str, str]:
         """The state of each host."""
-        return {one["name"]: one["state"] for one in self.book.document(self.now, shared=True)["hosts"]}
+        return {one["name"]: one["state"] for one in sent(self.book.document(self.now, shared=True))["hosts"]}
 
     @property
     def notices(self) -> list[str]:
@@ -87,13 +88,13 @@ def test_hosts_that_tell_the_same_are_well_and_nothing_calls_for_attention() -> 
     group = Group("b", "c").round(60, "a", "b", "c")
     assert group.states() == {"a": "well", "b": "well", "c": "well"}
     assert group.notices == []
-    assert [one["here"] for one in group.book.document(group.now, shared=True)["hosts"]] == [True, False, False]
+    assert [one["here"] for one in sent(group.book.document(group.now, shared=True))["hosts"]] == [True, False, False]
 
 
 def test_two_hosts_of_one_name_are_both_shown() -> None:
     group = Group("b", "c")
     group.tell("b", "c", name="pod")
-    shown = group.round().book.document(group.now, shared=True)["hosts"]
+    shown = sent(group.round().book.document(group.now, shared=True))["hosts"]
     assert [(one["run"], one["name"]) for one in shown] == [("a", "a"), ("b", "pod"), ("c", "pod")]
 
 
@@ -312,7 +313,7 @@ def test_documents_that_name_very_many_networks_cost_no_more_than_a_bound_and_hi
 def test_while_redis_is_away_no_other_host_is_judged_and_ages_grow() -> None:
     group = Group("b").round(10)
     group.lose(60)
-    told = group.book.document(group.now, shared=True)
+    told = sent(group.book.document(group.now, shared=True))
     assert told["note"] == "Redis is away (no answer in time): the other hosts are not known"
     assert (group.states(), group.of("b")["heard"]) == ({"a": "well", "b": "unknown"}, 60.0)
     assert (told["together"]["hosts"], group.notices) == (1, [])
@@ -323,7 +324,7 @@ def test_a_single_round_without_an_answer_changes_nothing() -> None:
     group.mute = {"b"}
     group.round(8)
     group.lose(ROUND)
-    assert (group.book.document(group.now, shared=True)["note"], group.states()["b"]) == ("", "silent")
+    assert (sent(group.book.document(group.now, shared=True))["note"], group.states()["b"]) == ("", "silent")
     group.lose(ROUND)
     assert group.states() == {"a": "well", "b": "unknown"}
 
@@ -331,7 +332,7 @@ def test_a_single_round_without_an_answer_changes_nothing() -> None:
 def test_where_redis_never_answered_that_is_said_at_once() -> None:
     group = Group()
     group.lose(ROUND)
-    assert group.book.document(group.now, shared=True)["note"].startswith("Redis is away")
+    assert sent(group.book.document(group.now, shared=True))["note"].startswith("Redis is away")
 
 
 def test_once_redis_is_back_a_host_has_time_to_speak_before_it_is_not_heard() -> None:
@@ -351,12 +352,12 @@ def test_once_redis_is_back_a_host_has_time_to_speak_before_it_is_not_heard() ->
 def test_what_is_no_document_is_counted_and_harms_nothing() -> None:
     group = Group("b")
     group.foreign = [HostEntry("x", 0.0, b"junk"), HostEntry("y", 0.0, b"{}")]
-    told = group.round().book.document(group.now, shared=True)
+    told = sent(group.round().book.document(group.now, shared=True))
     assert (told["unreadable"], len(told["hosts"])) == (2, 2)
     group.foreign = [HostEntry("run\x1b[2J", 0.0, encoded(HostReport(name="x")))]
     assert group.round().of("x")["run"] == "run\\x1b[2J"
     group.foreign = []
-    assert group.round().book.document(group.now, shared=True)["unreadable"] == 0
+    assert sent(group.round().book.document(group.now, shared=True))["unreadable"] == 0
 
 
 def test_calls_of_all_hosts_are_summed_and_ratios_are_those_of_all_calls() -> None:
@@ -364,7 +365,7 @@ def test_calls_of_all_hosts_are_summed_and_ratios_are_those_of_all_calls() -> No
     group.tell("a", window=10.0, calls=1000, accepted=1000, hits=900, errors=10, workers=2, miss_p99=0.1)
     group.tell("b", window=10.0, calls=110, accepted=100, hits=0, errors=0, workers=1)
     group.round()
-    together = group.book.document(group.now, shared=True)["together"]
+    together = sent(group.book.document(group.now, shared=True))["together"]
     assert together == {
         "hosts": 3,
         "workers": 3,
@@ -378,9 +379,9 @@ def test_calls_of_all_hosts_are_summed_and_ratios_are_those_of_all_calls() -> No
 
 def test_a_host_by_itself_is_well_before_any_round() -> None:
     book = HostBook("a")
-    assert book.document(0.0, shared=False)["hosts"] == []
+    assert sent(book.document(0.0, shared=False))["hosts"] == []
     book.tell(HostReport(name="a"), 0.0)
-    told = book.document(1.0, shared=False)
+    told = sent(book.document(1.0, shared=False))
     assert [(one["state"], one["heard"]) for one in told["hosts"]] == [("well", 1.0)]
     assert (told["note"], told["together"]["calls_per_second"], book.notices(1.0)) == ("", None, [])
 

@@ -223,7 +223,7 @@ def test_a_node_is_suspected_as_long_as_those_who_judge_nodes_say_so() -> None:
 
 def test_a_network_without_heads_is_shown_as_not_known() -> None:
     (head,) = overview({}, None).frame().heads
-    assert (head.head, head.age, head.chain) == (-1, None, "harmony")
+    assert (head.head, head.age, head.chain) == (None, None, "harmony")
     (known,) = overview({}, told()).frame().heads
     assert (known.head, known.age) == (10, 2.0)
 

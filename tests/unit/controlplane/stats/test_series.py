@@ -7,6 +7,7 @@ from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, bump
 from rpcaccel.core.stats.histogram import BOUNDS
 from rpcaccel.core.stats.tally import Tally
+from tests.support.described_answers import sent
 from tests.support.sample_view import NETWORK, SampleView
 
 
@@ -22,7 +23,7 @@ def told() -> History:
 @pytest.mark.parametrize("over", ["5m", "1h", "24h", "7d"])
 def test_each_range_sums_up_the_same_past(told: History, over: str) -> None:
     points = 31  # of a young program, long ranges have the fine points, too
-    document = past(told, PastQuestion(over))
+    document = sent(past(told, PastQuestion(over)))
     assert document is not None
     sums = document["sums"][over]
     assert {len(column) for column in document["columns"].values()} == {points}
@@ -46,7 +47,7 @@ def test_what_the_cache_saved_is_the_same_in_each_range_that_covers_the_same_pas
             cell.done(AnswerSource.NODE, 0.001 * second, 10)
         cell.done(AnswerSource.MEMORY, 1e-5, 10)
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
-    document = past(history, PastQuestion("1h"))
+    document = sent(past(history, PastQuestion("1h")))
     assert document is not None
     saved = [sums["spared_seconds"] for sums in document["sums"].values() if sums]
     assert saved == [pytest.approx(saved[0])] * 4
@@ -55,11 +56,11 @@ def test_what_the_cache_saved_is_the_same_in_each_range_that_covers_the_same_pas
 
 
 def test_another_range_is_no_range(told: History) -> None:
-    assert past(told, PastQuestion("1y")) is None
+    assert sent(past(told, PastQuestion("1y"))) is None
 
 
 def test_nothing_seen_has_no_sums() -> None:
-    document = past(History(), PastQuestion("1h"))
+    document = sent(past(History(), PastQuestion("1h")))
     assert document is not None
     assert (document["sums"]["24h"], document["nodes"], document["columns"]["at"]) == (None, [], [])
 
@@ -68,17 +69,17 @@ def test_a_quiet_while_has_no_ratio_and_no_latency() -> None:
     history = History()
     for second in range(2):
         history.add(Tally().snapshot(), now=float(second), at=float(second))
-    made = columns(history.points())
+    made = sent(columns(history.points()))
     assert made["calls_per_second"] == [0.0]
     assert made["hit_ratio"] == made["miss_p99"] == [None]
 
 
 def test_a_methods_past_is_told_by_columns(told: History) -> None:
-    document = method_past(told, NETWORK, "hmyv2_getBlocks")
+    document = sent(method_past(told, NETWORK, "hmyv2_getBlocks"))
     assert len(document["at"]) == len(document["calls_per_second"]) == len(document["miss_p99"]) == 6
     assert document["calls_per_second"][0] == pytest.approx(32, rel=0.3)
     assert document["hit_p99"][0] < document["miss_p50"][0]
-    assert method_past(told, NETWORK, "unheard_of")["calls_per_second"] == [0.0] * 6
+    assert sent(method_past(told, NETWORK, "unheard_of"))["calls_per_second"] == [0.0] * 6
 
 
 def test_a_nodes_line_is_the_mean_of_ten_seconds_and_only_the_busiest_have_one() -> None:
@@ -90,7 +91,7 @@ def test_a_nodes_line_is_the_mean_of_ten_seconds_and_only_the_busiest_have_one()
                 tally.node("s0", name).calls += 1
                 tally.node("s0", name).answered(0.01 * (number + 1))
         history.add(tally.snapshot(), now=float(second), at=float(second))
-    document = past(history, PastQuestion("5m"))
+    document = sent(past(history, PastQuestion("5m")))
     assert document is not None
     assert [node["id"] for node in document["nodes"]] == sorted(names[4:])
     (last,) = (node for node in document["nodes"] if node["id"] == "n11")
@@ -120,7 +121,7 @@ def lived(seconds: int = 30, networks: tuple[str, ...] = ("s0", "s1"), begin: fl
 
 @pytest.mark.parametrize(("network", "times"), [("", 3), ("s0", 1), ("s1", 2)])
 def test_a_network_by_itself_and_all_together_are_told_apart_by_how_calls_ended(network: str, times: int) -> None:
-    document = past(lived(), PastQuestion("5m", network))
+    document = sent(past(lived(), PastQuestion("5m", network)))
     assert document is not None
     assert {name: column[-1] for name, column in document["outcomes"].items()} == dict.fromkeys(
         ("hits", "nodes", "client_errors", "errors", "refused"), float(times)
@@ -138,14 +139,14 @@ def test_an_error_that_the_proxy_answered_itself_is_no_hit() -> None:
     cell.done(AnswerSource.LOCAL, 1e-5, failed=True, by_client=True)
     cell.done(AnswerSource.LOCAL, 1e-5)
     history.add(tally.snapshot(), now=1.0, at=1001.0)
-    document = past(history, PastQuestion())
+    document = sent(past(history, PastQuestion()))
     assert document is not None
     assert (document["outcomes"]["hits"], document["outcomes"]["client_errors"]) == ([1.0], [1.0])
     assert document["outcomes"]["nodes"] == [0.0]
 
 
 def test_latency_is_a_matrix_of_a_fixed_height_that_counts_every_answer_once() -> None:
-    document = past(lived(), PastQuestion("5m", "s0"))
+    document = sent(past(lived(), PastQuestion("5m", "s0")))
     assert document is not None
     heat = document["latency"]
     assert len(heat["bounds"]) <= 20
@@ -158,15 +159,15 @@ def test_latency_is_a_matrix_of_a_fixed_height_that_counts_every_answer_once() -
 
 def test_a_part_of_the_past_is_told_by_the_finest_points_that_there_are_of_it() -> None:
     history = lived(seconds=700)
-    recent = past(history, PastQuestion("24h", since=1650.0, until=1660.0))
+    recent = sent(past(history, PastQuestion("24h", since=1650.0, until=1660.0)))
     assert recent is not None
     assert (recent["range"], recent["spacing"]) == ("5m", 1.0)
     assert recent["columns"]["at"] == [1650.0 + second for second in range(1, 11)]
-    older = past(history, PastQuestion("24h", since=1200.0, until=1260.0))
+    older = sent(past(history, PastQuestion("24h", since=1200.0, until=1260.0)))
     assert older is not None
     assert (older["range"], older["spacing"]) == ("1h", 15.0)
     assert 1200.0 < older["columns"]["at"][0] <= older["columns"]["at"][-1] < 1260.0 + 15.0
-    before = past(history, PastQuestion("24h", since=1.0, until=2.0))
+    before = sent(past(history, PastQuestion("24h", since=1.0, until=2.0)))
     assert before is not None
     assert before["columns"]["at"] == []
     assert before["sums"]["24h"]["calls"] > 0, "sums are of whole ranges"
@@ -174,11 +175,11 @@ def test_a_part_of_the_past_is_told_by_the_finest_points_that_there_are_of_it() 
 
 def test_what_the_cache_saved_has_its_price_where_the_operator_said_one() -> None:
     history = lived()
-    free = past(history, PastQuestion("1h"))
+    free = sent(past(history, PastQuestion("1h")))
     assert free is not None
     assert (free["sums"]["1h"]["spared_cost"], free["sums"]["1h"]["node_cost"]) == (None, None)
     for network, spared, made in (("", 60, 180), ("s1", 60, 180), ("s0", None, None)):
-        document = past(history, PastQuestion("1h", network), {"s0": 0.0, "s1": 2_000_000.0}, "EUR")
+        document = sent(past(history, PastQuestion("1h", network), {"s0": 0.0, "s1": 2_000_000.0}, "EUR"))
         assert document is not None
         sums = document["sums"]["1h"]
         assert (sums["spared_cost"], sums["node_cost"], document["currency"]) == (
@@ -195,7 +196,7 @@ def test_of_many_error_codes_the_most_frequent_have_a_column_and_the_rest_is_one
         for _ in range(code + 1):
             bump(tally.network("s0").failed, str(-code))
     history.add(tally.snapshot(), now=1.0, at=1001.0)
-    document = past(history, PastQuestion())
+    document = sent(past(history, PastQuestion()))
     assert document is not None
     assert list(document["codes"]) == ["-11", "-10", "-9", "-8", "-7", "-6", "-5", "other"]
     assert document["codes"]["other"] == [15.0]
@@ -210,15 +211,15 @@ def test_a_clients_past_is_told_by_the_same_columns_and_what_was_refused_by_reas
         cell.answered("eth_call", AnswerSource.MEMORY, 1e-5)
         cell.refused("rate")
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
-    document = client_past(history, "dapp", "1h")
+    document = sent(client_past(history, "dapp", "1h"))
     assert document is not None
     assert document["seconds"] == [60.0, 39.0]
     assert (document["outcomes"]["hits"], document["outcomes"]["refused"]) == ([1.0, 1.0], [1.0, 1.0])
     assert document["limited"] == {"rate": [1.0, 1.0]}
     assert document["whole"] is not None
     assert (document["whole"]["calls"], document["whole"]["hit_ratio"]) == (198, 1.0)
-    assert client_past(history, "dapp", "5m") is None
-    quiet = client_past(history, "nobody", "24h")
+    assert sent(client_past(history, "dapp", "5m")) is None
+    quiet = sent(client_past(history, "nobody", "24h"))
     assert quiet is not None
     assert quiet["outcomes"]["hits"] == [0.0]
 
@@ -229,8 +230,8 @@ def test_notifications_are_a_column_of_their_network_in_every_range_though_nobod
         tally.network("s0").delivered = {"newHeads": 6 * second, "logs": 4 * second}
         tally.network("s1").delivered = {"logs": second}
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
-    for network, sent in (("s0", 10.0), ("s1", 1.0), ("", 11.0)):
+    for network, rate in (("s0", 10.0), ("s1", 1.0), ("", 11.0)):
         for over in ("5m", "1h"):
-            shown = columns(history.points(over, network))["notifications_per_second"]
+            shown = sent(columns(history.points(over, network)))["notifications_per_second"]
             assert len(shown) >= 3
-            assert set(shown) == {sent}, (network, over)
+            assert set(shown) == {rate}, (network, over)

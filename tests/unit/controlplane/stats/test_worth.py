@@ -7,20 +7,19 @@ from typing import Any
 import pytest
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.controlplane.stats.node_report import NodesReport, report
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
+from rpcaccel.controlplane.stats.node_report import report
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.controlplane.stats.worth import Gathered
 from rpcaccel.core.nodes.limits import QuotaUse
-from tests.support.described_answers import problems
+from tests.support.described_answers import problems, sent
 from tests.support.watched_nodes import AT, METHODS, NETWORK, WatchedNodes
 
 DESCRIPTION = describe(ROUTES, lambda _: None)
 
 
-def reported(watched: WatchedNodes, over: Any = "hour") -> NodesReport:
-    return report(watched.gathered(), over)
+def reported(watched: WatchedNodes, over: Any = "hour") -> Any:
+    return sent(report(watched.gathered(), over))
 
 
 def whys(watched: WatchedNodes) -> dict[str, str]:
@@ -53,7 +52,7 @@ def test_a_report_tells_what_each_node_did_and_what_it_is_worth() -> None:
     assert (b["errors"], b["overtaken"]) == ({"timeout": 1}, 1), "a lost hedge is no error"
     assert b["cost"] == b["calls"] * 25 / 1e6
     assert b["latency"]["ratio"] == pytest.approx(3.0, rel=0.05)
-    assert b["latency"]["low"] < b["latency"]["ratio"] < b["latency"]["high"]  # type: ignore[operator]
+    assert b["latency"]["low"] < b["latency"]["ratio"] < b["latency"]["high"]
     assert {one["method"] for one in b["latency"]["methods"]} == set(METHODS)
     assert b["latency"]["methods"][0]["others"] == pytest.approx(0.02, rel=0.05)
     assert a["suggested_weight"] is not None
@@ -171,7 +170,7 @@ def test_a_suspected_node_is_told_as_such_and_is_given_no_further_calls() -> Non
     assert whys(watched)["a"].startswith("19.9 ms against 60 ms of c")
     watched.more["a"] = {"suspect": True}
     assert whys(watched) == {}
-    told = report(watched.gathered(), "hour")
+    told = sent(report(watched.gathered(), "hour"))
     assert [node["agreement"]["suspect"] for node in told["nodes"]] == [True, False, False]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from hashlib import sha256
 
 import orjson
@@ -20,6 +21,8 @@ from tests.support.manual_clock import ManualClock
 from tests.support.proxy import Proxy, proxying, settings_for
 
 KEY = client_limits.make(bytes(32))
+SIGNED = b'["0xf86b01"]'
+"""Params of a call that sends a signed transaction."""
 GOOD = Outcome(source=AnswerSource.NODE, result=b"1")
 RULE = Rule(method="eth_gasPrice", cache=CacheClass.HEAD)
 PLAN = Plan(network="s0", method="eth_gasPrice", rule=RULE, params=b"[]", asked=b"[]", cache=CacheClass.HEAD)
@@ -41,10 +44,10 @@ async def test_calls_are_kept_with_where_they_stood_until_they_are_taken_away() 
         await proxy.post(b'[{"id":1,"method":"hmyv2_blockNumber"},{"id":2,"method":"eth_getBalance","params":'
                          b'["0x7c41e0668b551f4f902cfaec05b5bdca68b124ce", "latest"]}]')  # fmt: skip
         block, number, balance = proxy.worker.record(1.0).calls
-        assert (block.network, block.method, block.params) == ("harmony-s0", "hmyv2_getBlockByNumber", b"[26,{}]")
+        assert (block.network, block.method, block.params) == ("harmony-s0", "hmyv2_getBlockByNumber", "[26,{}]")
         assert (block.block, block.head, block.source, block.hashed) == (26, nodes[0].head, "memory", False)
         assert (number.method, number.source) == ("hmyv2_blockNumber", "local")
-        assert balance.params == b'["0x7c41e0668b551f4f902cfaec05b5bdca68b124ce", "latest"]'
+        assert balance.params == '["0x7c41e0668b551f4f902cfaec05b5bdca68b124ce", "latest"]'
         assert balance.block == balance.head == nodes[0].head
         assert block.at <= balance.at
         assert proxy.worker.record(1.0, stop=True).calls == ()
@@ -69,7 +72,7 @@ async def test_nothing_is_kept_that_may_hold_a_secret_and_of_transactions_a_hash
             await proxy.post(orjson.dumps(body), f"/key/{KEY}", X_Request_Id="abc-1")
         call, sent = proxy.worker.record(1.0, stop=True).calls
         assert (call.method, sent.method, sent.hashed) == ("hmyv2_call", "eth_sendRawTransaction", True)
-        assert sent.params == b'["%b"]' % sha256(b'["0xf86b01"]').hexdigest().encode()
+        assert sent.params == f'["{sha256(SIGNED).hexdigest()}"]'
         kept = repr((call, sent))
         assert not [secret for secret in (KEY, "sesame", "127.0.0.1", "abc-1", "mine", "f86b01") if secret in kept]
 
@@ -121,3 +124,14 @@ def test_a_sample_is_a_share_and_what_finds_no_room_is_counted() -> None:
     kept, missed = made.stop()
     assert 0 < missed < len(kept)
     assert len(kept) + missed == MAX_RECORDED_BYTES // 200
+
+
+def test_params_that_are_not_ascii_are_counted_as_wide_as_their_text() -> None:
+    wide = Plan(network="s0", method="m", rule=RULE, params=b"", asked='["😀"]'.encode() * 1000, cache=RULE.cache)
+    made = recorder(ManualClock(), [])
+    made.take(1.0)
+    for _ in range(MAX_RECORDED_BYTES // len(wide.asked)):
+        made.answered(NOBODY, wide, GOOD, 0.0)
+    kept, missed = made.stop()
+    assert sum(map(sys.getsizeof, [one.params for one in kept])) <= MAX_RECORDED_BYTES
+    assert missed > 0

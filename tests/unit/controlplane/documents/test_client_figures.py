@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcaccel.controlplane.admin.documents import clients
+from rpcaccel.controlplane.documents.client_figures import clients_document
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.core.stats.tally import Tally
+from tests.support.described_answers import sent
 
 SETTINGS: dict[str, object] = {
     "clients": {
@@ -26,7 +27,7 @@ def seen(tally: Tally) -> dict[str, Any]:
     tally.client("gone").calls = 1
     tally.client("anonymous").calls = 2
     history.add(tally.snapshot(), 10.0, 10.0)
-    return clients(tally.snapshot(), history.window(10.0), SETTINGS, now=10.5)
+    return sent(clients_document(tally.snapshot(), history.window(10.0), SETTINGS, now=10.5))
 
 
 def test_every_holder_of_a_key_is_there_with_its_rates() -> None:
@@ -46,5 +47,5 @@ def test_every_holder_of_a_key_is_there_with_its_rates() -> None:
 
 
 def test_before_two_snapshots_there_are_no_rates() -> None:
-    document = clients(Tally().snapshot(), None, {}, 0.0)
+    document = sent(clients_document(Tally().snapshot(), None, {}, 0.0))
     assert document == {"window": None, "require_key": False, "clients": []}

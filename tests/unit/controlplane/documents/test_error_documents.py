@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.config.sections import ErrorsSettings
-from rpcaccel.controlplane.stats.error_documents import TOP_METHODS, errors, failing, most, opened, refused_requests
+from rpcaccel.controlplane.documents.error_documents import MAX_UNKNOWN_METHODS, errors, opened, refused_requests
+from rpcaccel.controlplane.stats.attention import failing_networks, most
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.failure import FailureKind, policy
 from rpcaccel.core.stats.counters import OTHER, AnswerSource
 from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews, ErrorsSeen, UnknownMethod
 from rpcaccel.core.stats.tally import Tally
+from tests.support.described_answers import sent
 from tests.support.sample_errors import INVENTED, NETWORK, TIMEOUT, sample_log, sample_of, seen_of
 
 NOW, AT = 1000.0, 2e9
@@ -51,17 +53,19 @@ def passed(ok: int, failed: int = 0, by_client: int = 0, refused: int = 0, secon
 def test_attention_is_called_for_by_the_share_of_accepted_calls_that_the_service_failed_at(
     minute: Window | None, level: str | None
 ) -> None:
-    assert [notice.level for notice in failing(minute, ErrorLog(), SETTINGS, NOW)] == ([level] if level else [])
+    assert [notice.level for notice in failing_networks(minute, ErrorLog(), SETTINGS, NOW)] == (
+        [level] if level else []
+    )
 
 
 def test_the_shares_are_those_of_the_settings() -> None:
     tolerant = ErrorsSettings(warn=0.5, bad=0.9)
-    assert failing(passed(60, failed=40), ErrorLog(), tolerant, NOW) == []
-    assert [one.level for one in failing(passed(40, failed=60), ErrorLog(), tolerant, NOW)] == ["warn"]
+    assert failing_networks(passed(60, failed=40), ErrorLog(), tolerant, NOW) == []
+    assert [one.level for one in failing_networks(passed(40, failed=60), ErrorLog(), tolerant, NOW)] == ["warn"]
 
 
 def test_the_sentence_says_what_most_failures_have_in_common() -> None:
-    (notice,) = failing(passed(960, failed=64), sample_log(NOW), SETTINGS, NOW)
+    (notice,) = failing_networks(passed(960, failed=64), sample_log(NOW), SETTINGS, NOW)
     assert (notice.subject, notice.text) == (
         NETWORK,
         "harmony-s0: 6.25 % of the calls failed in the last minute (64 of 1024): "
@@ -77,7 +81,7 @@ def test_the_sentence_names_nothing_that_has_no_more_than_half() -> None:
         for node, name in halves
     )
     log.take(ErrorNews(tuple(groups)), NOW)
-    (notice,) = failing(passed(60, failed=40, seconds=20.0), log, SETTINGS, NOW)
+    (notice,) = failing_networks(passed(60, failed=40, seconds=20.0), log, SETTINGS, NOW)
     assert notice.text == "harmony-s0: 40 % of the calls failed in the last 20 s (40 of 100)"
 
 
@@ -85,7 +89,7 @@ def test_failures_of_long_ago_say_nothing_about_those_of_now() -> None:
     log = ErrorLog()
     log.take(ErrorNews((seen_of(TIMEOUT, 1000, nodes={"old": 1000}),)), NOW)
     log.take(ErrorNews((seen_of(TIMEOUT, 20, nodes={"new": 20}),)), NOW + 500)
-    (notice,) = failing(passed(60, failed=40), log, SETTINGS, NOW + 500)
+    (notice,) = failing_networks(passed(60, failed=40), log, SETTINGS, NOW + 500)
     assert "node new" in notice.text
 
 
@@ -93,7 +97,7 @@ def told(*groups: ErrorsSeen) -> str:
     """What the sentence says that most failures of so many have in common."""
     log = ErrorLog()
     log.take(ErrorNews(groups), NOW)
-    (notice,) = failing(passed(30, failed=sum(group.count for group in groups)), log, SETTINGS, NOW)
+    (notice,) = failing_networks(passed(30, failed=sum(group.count for group in groups)), log, SETTINGS, NOW)
     return notice.text.partition(")")[2]
 
 
@@ -107,10 +111,10 @@ def test_the_node_named_is_that_of_the_minute_and_not_of_the_one_before() -> Non
     log = ErrorLog()
     log.take(ErrorNews((seen_of(TIMEOUT, 1000, nodes={"old": 1000}),)), NOW)
     log.take(ErrorNews((seen_of(TIMEOUT, 20, nodes={"new": 20}),)), NOW + 80)
-    (notice,) = failing(passed(60, failed=40), log, SETTINGS, NOW + 80)
+    (notice,) = failing_networks(passed(60, failed=40), log, SETTINGS, NOW + 80)
     assert "node new" in notice.text
     (group,) = log.groups()
-    assert (opened(group, NOW + 80)["node"], opened(group, NOW + 5000)["node"]) == ("new", "new")
+    assert (sent(opened(group, NOW + 80))["node"], sent(opened(group, NOW + 5000))["node"]) == ("new", "new")
 
 
 OF_SERVICE = [
@@ -134,26 +138,26 @@ def test_most_is_more_than_half_and_has_a_name(counts: dict[str, int], name: str
 def test_the_document_is_about_one_network_or_all() -> None:
     log = sample_log(NOW)
     log.take(ErrorNews((seen_of(INVENTED._replace(network="s1"), 2),), (UnknownMethod("s1", "x", 2),)), NOW)
-    of_one = errors(log, (), [], minutes=5, network="s1", now=NOW, at=AT)
-    of_all = errors(log, (), [], minutes=5, now=NOW, at=AT)
+    of_one = sent(errors(log, (), [], minutes=5, network="s1", now=NOW, at=AT))
+    of_all = sent(errors(log, (), [], minutes=5, now=NOW, at=AT))
     assert [group["network"] for group in of_one["groups"]] == ["s1"]
     assert (of_one["codes"], of_all["codes"]["-32601"]) == ({"-32601": 2}, 9)
-    assert ([one.method for one in of_one["unknown_methods"]], len(of_all["unknown_methods"])) == (["x"], 2)
+    assert ([one["method"] for one in of_one["unknown_methods"]], len(of_all["unknown_methods"])) == (["x"], 2)
     assert [one["network"] for one in of_one["history"]["series"]] == ["s1"]
-    of_method = errors(log, (), [], minutes=5, method=TIMEOUT.method, now=NOW, at=AT)
+    of_method = sent(errors(log, (), [], minutes=5, method=TIMEOUT.method, now=NOW, at=AT))
     assert [group["method"] for group in of_method["groups"]] == [TIMEOUT.method]
 
 
 def test_the_history_has_narrow_slots_for_minutes_and_wide_ones_for_an_hour() -> None:
     log = sample_log(NOW)
-    fine = errors(log, (), [], minutes=5, now=NOW + 12, at=AT)["history"]
+    fine = sent(errors(log, (), [], minutes=5, now=NOW + 12, at=AT))["history"]
     assert (fine["spacing"], len(fine["at"])) == (5.0, 60)
     (timeouts,) = (one for one in fine["series"] if one["code"] == -32000)
     assert (timeouts["counts"][-3:], sum(timeouts["counts"])) == ([40, 0, 0], 40)
     assert fine["at"][-1] == AT + 3.0  # the slot under way ends then
-    hour = errors(log, (), [], minutes=60, now=NOW + 12, at=AT)["history"]
+    hour = sent(errors(log, (), [], minutes=60, now=NOW + 12, at=AT))["history"]
     assert (hour["spacing"], len(hour["at"]), sum(hour["series"][0]["counts"])) == (60.0, 60, 40)
-    none = errors(ErrorLog(began=AT - 90), (), [], minutes=60, now=NOW, at=AT)
+    none = sent(errors(ErrorLog(began=AT - 90), (), [], minutes=60, now=NOW, at=AT))
     assert (none["history"]["series"], none["began"]) == ([], AT - 90)
 
 
@@ -162,15 +166,15 @@ def test_the_newest_sample_comes_first_when_a_group_is_opened() -> None:
     for number in range(3):
         log.take(ErrorNews((seen_of(TIMEOUT, samples=[sample_of(request=str(number))]),)), NOW)
     (group,) = log.groups()
-    assert [sample.request for sample in opened(group, NOW)["samples"]] == ["2", "1", "0"]
+    assert [sample["request"] for sample in sent(opened(group, NOW))["samples"]] == ["2", "1", "0"]
 
 
 def test_only_the_methods_called_most_are_named() -> None:
     log = ErrorLog()
     log.take(ErrorNews((), tuple(UnknownMethod(NETWORK, f"m{number}", number) for number in range(100))), NOW)
-    named = errors(log, (), [], minutes=5, now=NOW, at=AT)["unknown_methods"]
-    assert [one.method for one in named[:2]] == ["m99", "m98"]
-    assert len(named) == TOP_METHODS
+    named = sent(errors(log, (), [], minutes=5, now=NOW, at=AT))["unknown_methods"]
+    assert [one["method"] for one in named[:2]] == ["m99", "m98"]
+    assert len(named) == MAX_UNKNOWN_METHODS
 
 
 def test_requests_refused_before_they_were_a_call_are_told_by_reason() -> None:
@@ -178,7 +182,7 @@ def test_requests_refused_before_they_were_a_call_are_told_by_reason() -> None:
     tally.refused("malformed")
     for reason in ("batch", "rate", "batch"):
         tally.client("shop").refused(reason)
-    told = refused_requests(tally.snapshot(), Window(60.0, tally.snapshot()))
+    told = sent(refused_requests(tally.snapshot(), Window(60.0, tally.snapshot())))
     assert told == [
         {"reason": "batch", "minute": 2, "total": 2},
         {"reason": "malformed", "minute": 1, "total": 1},

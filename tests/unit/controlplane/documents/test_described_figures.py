@@ -7,25 +7,24 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.controlplane.admin import documents
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.documents import clients
-from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
+from rpcaccel.controlplane.documents import current_figures
+from rpcaccel.controlplane.documents.client_figures import clients_document
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import PastQuestion, method_past, past
 from rpcaccel.controlplane.stats.snapshot import Frame
-from tests.support.described_answers import problems
+from tests.support.described_answers import problems, sent
 from tests.support.sample_view import NETWORK, SampleView
 
 DESCRIPTION = describe(ROUTES, lambda _: None)
 MAKERS: dict[str, Callable[[Frame, History, SampleView], Any]] = {
-    "overview": lambda frame, history, view: documents.overview(frame, history, view.settings(), 1000.0, 1),
-    "nodes": lambda frame, history, _: documents.nodes(frame, history),
-    "methods": lambda frame, history, _: documents.methods(frame, history),
-    "cache": lambda frame, history, _: documents.cache(frame, history),
-    "history": lambda _, history, __: past(history, PastQuestion("5m", NETWORK), {NETWORK: 2.0}, "USD"),
-    "methods/history": lambda _, history, __: method_past(history, NETWORK, "hmyv2_call"),
-    "clients": lambda frame, history, _: clients(frame.snapshot, history.window(10), SETTINGS, 3.0),
+    "overview": lambda frame, history, view: sent(current_figures.overview(frame, history, view.settings(), 1000.0, 1)),
+    "nodes": lambda frame, history, _: sent(current_figures.nodes(frame, history)),
+    "methods": lambda frame, history, _: sent(current_figures.methods(frame, history)),
+    "cache": lambda frame, history, _: sent(current_figures.cache(frame, history)),
+    "history": lambda _, history, __: sent(past(history, PastQuestion("5m", NETWORK), {NETWORK: 2.0}, "USD")),
+    "methods/history": lambda _, history, __: sent(method_past(history, NETWORK, "hmyv2_call")),
+    "clients": lambda frame, history, _: sent(clients_document(frame.snapshot, history.window(10), SETTINGS, 3.0)),
 }
 SETTINGS: Mapping[str, Any] = {"clients": {"keys": {"dapp": {"rate": 5}, "quiet": {"enabled": False}}}}
 
@@ -42,7 +41,7 @@ def test_figures_are_as_they_are_described(path: str, seconds: int) -> None:
 
 def test_a_member_that_is_missing_wrong_or_not_described_is_found() -> None:
     view, history = SampleView(), History()
-    made: Any = documents.nodes(view.frame(), history)
+    made: Any = sent(current_figures.nodes(view.frame(), history))
     del made["window"]
     made["nodes"][0].update(weight="5", colour="blue")
     found = problems(DESCRIPTION, "GET", "/api/v1/nodes", made)

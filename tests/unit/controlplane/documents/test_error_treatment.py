@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import asdict
 
 from rpcaccel.config.model import NetworkSettings
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
+from rpcaccel.controlplane.documents.error_documents import ErrorQuestion, treatment
 from rpcaccel.core.replies.unknown_errors import UnclassedLog, together
 from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.described_answers import sent
 from tests.support.proxy import proxying
 
 HOLIDAY = {"kind": "rate-limited", "contains": ["holiday"]}
@@ -18,7 +19,7 @@ HOLIDAY = {"kind": "rate-limited", "contains": ["holiday"]}
 
 def treated(message: str, *, rules: tuple[dict[str, Any], ...] = (), own: tuple[dict[str, Any], ...] = ()) -> Any:
     networks = {"s0": NetworkSettings.model_validate({"nodes": ["http://a"], "error_rules": own})}
-    return treatment(ErrorQuestion("s0", message, rules=rules), networks)
+    return sent(treatment(ErrorQuestion("s0", message, rules=rules), networks))
 
 
 def test_it_says_whose_rule_decides() -> None:

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.controlplane.stats.error_documents import errors, opened, refused_requests
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
+from rpcaccel.controlplane.documents.error_documents import ErrorQuestion, errors, opened, refused_requests, treatment
 from rpcaccel.core.stats.error_log import ErrorLog
-from tests.support.described_answers import problems
+from tests.support.described_answers import problems, sent
 from tests.support.sample_control import sample_settings
 from tests.support.sample_errors import sample_log
 from tests.support.sample_view import NETWORK, SampleView
 
 DESCRIPTION = describe(ROUTES, lambda _: None)
-
-
-def sent(document: Any) -> Any:
-    """A document as it comes to a client."""
-    return msgspec.json.decode(msgspec.json.encode(document))
 
 
 @pytest.mark.parametrize("log", [ErrorLog(), sample_log(1000.0)])
@@ -45,13 +37,5 @@ def test_errors_are_as_they_are_described(log: ErrorLog, minutes: int) -> None:
 )
 def test_what_would_be_done_with_an_error_is_as_it_is_described(message: str, rules: Any, by: str) -> None:
     made = treatment(ErrorQuestion(NETWORK, message, rules=rules), sample_settings().networks)
-    assert made["by"] == by
-    assert problems(DESCRIPTION, "POST", "/api/v1/errors/try", made) == []
-
-
-def test_a_worker_that_has_not_reported_and_a_node_that_does_not_answer_are_described() -> None:
-    worker = {"id": "w1", "pid": 7, "revision": 1, "uptime": None, "longest_turn": None, "state": "starting"}
-    assert problems(DESCRIPTION, "GET", "/api/v1/workers", {"workers": [worker], "replaced": 0}) == []
-    silent = {"network": "n", "id": "a", "head": None, "chain_ok": None, "answering": False, "latency": None}
-    path = "/api/v1/nodes/{network}/{id}/probe"
-    assert problems(DESCRIPTION, "POST", path, {**silent, "note": "it did not answer within 10 s"}) == []
+    assert made.by == by
+    assert problems(DESCRIPTION, "POST", "/api/v1/errors/try", sent(made)) == []
