@@ -122,9 +122,8 @@ class HistoryKeeper:
             if write and self._path is not None:
                 await asyncio.to_thread(self._write, self._path)
                 self.note = ""
-        except (OSError, sqlite3.Error) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            note = f"{self._path} cannot be written ({why}): the charts begin anew after a restart"
+        except OSError as error:
+            note = f"{self._path} cannot be written ({error.strerror or error}): the charts begin anew after a restart"
             if note != self.note:
                 log.warning(note)
             self.note = note

@@ -267,7 +267,7 @@ class History:
         return self.table.span(group, over, self.flush())
 
     def save(self, path: Path) -> None:
-        """Save for the next start, into an empty file, everything but the seconds. Raises sqlite3.Error."""
+        """Save for the next start, into an empty file, everything but the seconds. Raises OSError."""
         self.flush()
         self.table.save(path)
 

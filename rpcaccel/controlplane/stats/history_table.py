@@ -233,10 +233,13 @@ class HistoryTable:
         return self._rows(f"SELECT max(at) FROM history WHERE kind = '{WHOLE}'")[0][0] or 0.0
 
     def save(self, path: Path) -> None:
-        """Copy the table into an empty file. Raises sqlite3.Error."""
-        with contextlib.closing(sqlite3.connect(path)) as file, self.lock:
-            file.execute("PRAGMA journal_mode = OFF")
-            self._db.backup(file)
+        """Copy the table into an empty file. Raises OSError."""
+        try:
+            with contextlib.closing(sqlite3.connect(path)) as file, self.lock:
+                file.execute("PRAGMA journal_mode = OFF")
+                self._db.backup(file)
+        except sqlite3.Error as error:
+            raise OSError(str(error)) from None
 
     def load(self, path: Path) -> None:
         """Take over a saved file. Raises ValueError, and changes nothing, for any other."""

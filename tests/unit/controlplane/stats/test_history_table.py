@@ -207,6 +207,11 @@ def test_a_file_that_was_not_saved_here_is_refused_and_changes_nothing(tmp_path:
     assert story.shown("1h") == before
 
 
+def test_a_place_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="unable to open"):
+        HistoryTable().save(tmp_path)
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(cut=st.integers(0, 10_000), put=st.binary(max_size=30))
 def test_whatever_damage_a_file_has_it_is_refused_or_can_be_read(tmp_path: Path, cut: int, put: bytes) -> None:
