@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rpcaccel.controlplane.stats.history import LOOK_SECONDS, History
-from rpcaccel.controlplane.stats.history_table import MAX_ROWS
-from rpcaccel.controlplane.stats.node_history import NodeSum, Over
+from rpcaccel.controlplane.stats.node_history import NodeSum
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.stats.tally import Tally
 
@@ -101,25 +100,6 @@ def test_what_was_kept_is_taken_up_by_the_next_start(tmp_path: Path) -> None:
     found = next_run.history.nodes.total("hour").nodes[A]
     assert found.calls == pytest.approx(ended.calls, abs=130)
     assert found.minority == found.calls - 120
-
-
-@pytest.mark.parametrize("over", ["hour", "day"])
-def test_a_slice_is_bounded_and_what_is_called_most_is_kept(over: Over) -> None:
-    history, tally = History(), Tally()
-    history.add(tally.snapshot(), 0.0, 1e6)
-    for number in range(120):
-        cell = tally.node("s0", f"n{number}")
-        cell.calls += 40 * (number + 1)
-        for method in range(40):
-            cell.answered(0.01, count=number + 1, methods=[f"m{method}"] * (number + 1))
-    history.add(tally.snapshot(), 601.0, 1e6 + 601.0)
-    nodes = history.nodes.total(over).nodes
-    assert sum(len(one.by_method) for one in nodes.values()) == MAX_ROWS["method"]
-    assert (len(nodes["s0", "n119"].by_method), len(nodes["s0", "n1"].by_method), nodes["s0", "n1"].calls) == (
-        40,
-        0,
-        80,
-    )
 
 
 def test_a_node_without_calls_that_was_compared_leaves_the_hour_as_others_do() -> None:
