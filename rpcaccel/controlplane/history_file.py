@@ -85,11 +85,15 @@ class HistoryKeeper:
     def _take_over(self, content: bytes) -> None:
         try:
             _, saved = msgspec.msgpack.decode(content, type=_Version1)
-            for group in ("network", "client"):
-                for over, slices in saved.get(f"{group}s", {}).items():
-                    for whole, parts in [msgspec.msgpack.decode(one, type=_Slice) for one in slices]:
-                        buckets = {"": whole, **{name: part or whole for name, part in parts.items()}}
-                        self._history.take_in(group, whole.at, whole.seconds, buckets, over)
+            slices = [
+                (group, over, msgspec.msgpack.decode(one, type=_Slice))
+                for group in ("network", "client")
+                for over, contents in saved.get(f"{group}s", {}).items()
+                for one in contents
+            ]
+            for group, over, (whole, parts) in slices:
+                buckets = {"": whole, **{name: part or whole for name, part in parts.items()}}
+                self._history.take_in(group, whole.at, whole.seconds, buckets, over)
         except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError, sqlite3.Error):
             raise ValueError("is damaged") from None
 
