@@ -1,181 +1,142 @@
 """The history over restarts: a file beside the state file, written seldom and by a thread.
 
-The file is never the reason why a start fails. One that is damaged, of another version or too large is left behind with
-a word in the log and on the page, and the history begins anew. One from the future, by a clock that may not have been
-set yet, is renamed before a new one is written.
+The file is never the reason why a start fails. One that cannot be used is named in the log and on the page, and set
+aside as NAME.lost before another one takes its place; the history begins anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import structlog
-from msgspec import Struct
 
-from rpcaccel.controlplane.settings.kept_file import write_whole
+from rpcaccel.controlplane.settings.kept_file import replacing
+from rpcaccel.controlplane.stats.buckets import Bucket
 from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.history_table import MAX_TABLE_BYTES
 
-VERSION = 1
-SAVE_EVERY = 300.0
+FLUSH_SECONDS = 15.0
+"""Seconds between two times that what was counted is added to the table."""
+SAVE_SECONDS = 300.0
 """Seconds between two writes, which is what a power cut costs of the history."""
-LARGEST = 64_000_000
-"""Bytes of the file at the most: a week of some hundred networks with a few nodes each."""
+MAX_FILE_BYTES = 2 * MAX_TABLE_BYTES
+"""A larger file is none that was written here."""
 
-Kept = dict[str, dict[str, list[bytes]]]
-"""Encoded time slices by kind and range, oldest first."""
+_Version1 = tuple[int, dict[str, dict[str, list[bytes]]]]
+"""The file of version 0.2 and before, in MessagePack: 1, and the slices by kind and range, each encoded by itself."""
+_Slice = tuple[Bucket, dict[str, Bucket | None]]
+"""The whole, and its parts; None for one that equals the whole."""
 
 log = structlog.get_logger("rpcaccel.history")
-
-
-class _Saved(Struct, frozen=True, array_like=True):
-    version: int
-    kept: Kept
-
-
-class _Versioned(Struct, frozen=True, array_like=True):
-    version: int
-
-
-class LostHistoryError(Exception):
-    """The file cannot be used. Its text says why, in words that follow the file's name."""
-
-
-class HistoryFile:
-    """The file, which is replaced whole at each write."""
-
-    def __init__(self, path: Path, largest: int = LARGEST) -> None:
-        self.path = path
-        self._largest = largest
-
-    def __repr__(self) -> str:
-        return f"<HistoryFile {self.path}>"
-
-    def load(self) -> Kept:
-        """What was saved; nothing without a file. Raises LostHistoryError."""
-        try:
-            with self.path.open("rb") as opened:
-                content = opened.read(self._largest + 1)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise LostHistoryError(f"cannot be read: {error.strerror or type(error).__name__}") from None
-        if len(content) > self._largest:
-            raise LostHistoryError(f"is larger than {self._largest / 1e6:g} MB")
-        try:
-            version = msgspec.msgpack.decode(content, type=_Versioned).version
-            if version == VERSION:
-                return msgspec.msgpack.decode(content, type=_Saved).kept
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise LostHistoryError("is damaged") from None
-        raise LostHistoryError(f"has version {version}, which this rpcaccel does not read")
-
-    @property
-    def aside(self) -> Path:
-        """Where a file is put that a clock may have been wrong about."""
-        return self.path.with_name(f"{self.path.name}.future")
-
-    def put_aside(self) -> None:
-        """Rename the file; one that was put aside before is replaced. Raises OSError."""
-        with contextlib.suppress(FileNotFoundError):
-            self.path.replace(self.aside)
-
-    def save(self, kept: Kept) -> None:
-        """Write and rename. What makes the file too large is left out, the finest ranges first. Raises OSError.
-        Blocks."""
-        left = {kind: dict(ranges) for kind, ranges in kept.items()}
-        content = msgspec.msgpack.encode(_Saved(VERSION, left))
-        while len(content) > self._largest and any(left.values()):
-            for ranges in left.values():
-                if ranges:
-                    del ranges[next(iter(ranges))]
-            content = msgspec.msgpack.encode(_Saved(VERSION, left))
-        write_whole(self.path, content)
 
 
 class HistoryKeeper:
     """Takes up the history at the start, and saves it now and then and at the end."""
 
-    def __init__(self, history: History, wall: Callable[[], float] = time.time, every: float = SAVE_EVERY) -> None:
+    def __init__(self, history: History, wall: Callable[[], float] = time.time, every: float = SAVE_SECONDS) -> None:
         """`every`: seconds between two writes."""
         self.note = ""
         """A sentence when the history was lost, or will be."""
-        self._early = ""
-        """A sentence when the clock was behind the file at the start."""
-        self._to_put_aside = False
         self._history = history
         self._wall = wall
         self._every = every
-        self._file: HistoryFile | None = None
+        self._path: Path | None = None
+        self._lost = False
+        """Is there a file that cannot be used?"""
         self._ending = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<HistoryKeeper {self._file!r}>"
+        return f"<HistoryKeeper of {self._path}>"
 
-    def open(self, file: HistoryFile | None) -> None:
-        """Take up what the last run saved. A file that cannot be used is named in a note."""
-        self._file = file
-        if file is None:
-            return
+    def open(self, path: Path | None) -> None:
+        """Take up what the last run saved; None: nothing is kept. A file that cannot be used is named in a note."""
+        self._path = path
         try:
-            saved = file.load()
-            if saved and self._history.restore(saved, self._wall()):
-                self._say_future(file)
-        except LostHistoryError as error:
-            self._begin_anew(file, str(error))
-        except (ValueError, msgspec.MsgspecError):
-            self._begin_anew(file, "is damaged")
+            if path is not None and path.exists():
+                self._take_up(path)
+        except (OSError, ValueError) as error:
+            why = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+            self._lost = True
+            self.note = f"{path} {why}: the charts began anew at this start"
+            log.error("the history begins anew", file=str(path), reason=why)  # noqa: TRY400 -- the reason says all
+
+    def _take_up(self, path: Path) -> None:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ValueError(f"is larger than {MAX_FILE_BYTES / 1e6:g} MB")
+        with path.open("rb") as opened:
+            begins_as_version_1 = opened.read(1) == b"\x92"
+        if begins_as_version_1:
+            self._take_over(path.read_bytes())
+            log.warning("the history of an older version was taken over, but for the last day of each node")
+        else:
+            self._history.table.load(path)
+        self._history.until = self._wall()
+        if self._history.table.newest() > self._history.until:
+            self.note = f"{path} tells of times after this clock's: the charts show them when the clock gets there"
+            log.error("the history is from the future by this clock", file=str(path))
+
+    def _take_over(self, content: bytes) -> None:
+        try:
+            _, saved = msgspec.msgpack.decode(content, type=_Version1)
+            slices = [
+                (group, over, msgspec.msgpack.decode(one, type=_Slice))
+                for group in ("network", "client")
+                for over, contents in saved.get(f"{group}s", {}).items()
+                for one in contents
+            ]
+            for group, over, (whole, parts) in slices:
+                buckets = {"": whole, **{name: part or whole for name, part in parts.items()}}
+                self._history.take_in(group, whole.at, whole.seconds, buckets, over)
+        except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError, sqlite3.Error):
+            raise ValueError("is damaged") from None
 
     def start(self) -> None:
-        """Save now and then from now on."""
-        if self._file is not None:
-            self._task = asyncio.create_task(self._run(self._file), name="history")
+        """Fill the table, and save it, now and then from now on."""
+        self._task = asyncio.create_task(self._run(), name="history")
 
     async def stop(self) -> None:
         """Save everything to the end."""
         self._ending.set()
         if self._task is not None:
             await self._task  # not cancelled: its thread might finish an older write after the last one
-        if self._file is not None:
-            await self._save(self._file)
+        await self._save()
 
-    async def _run(self, file: HistoryFile) -> None:
+    async def _run(self) -> None:
+        wait, passed = min(FLUSH_SECONDS, self._every), 0.0
         while not self._ending.is_set():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._every):
+                async with asyncio.timeout(wait):
                     await self._ending.wait()
             if not self._ending.is_set():
-                await self._save(file)
+                passed += wait
+                await self._save(write=passed >= self._every)
+                passed %= self._every
 
-    async def _save(self, file: HistoryFile) -> None:
+    async def _save(self, *, write: bool = True) -> None:
+        """Add what was counted to the table, and `write` the file if there is to be one."""
         try:
-            if self._to_put_aside:
-                await asyncio.to_thread(file.put_aside)
-                self._to_put_aside = False
-            await asyncio.to_thread(file.save, self._history.kept())
+            await asyncio.to_thread(self._history.flush)
+            if write and self._path is not None:
+                await asyncio.to_thread(self._write, self._path)
+                self.note = ""
         except OSError as error:
-            why = error.strerror or type(error).__name__
-            note = f"{file.path} cannot be written ({why}): the charts begin anew after a restart"
+            note = f"{self._path} cannot be written ({error.strerror or error}): the charts begin anew after a restart"
             if note != self.note:
                 log.warning(note)
             self.note = note
         except Exception:
             log.exception("the history was not saved, and is saved again")
-        else:
-            self.note = self._early
 
-    def _say_future(self, file: HistoryFile) -> None:
-        self._to_put_aside = True
-        self.note = self._early = (
-            f"{file.path} tells of times after this clock's: the charts lack them, and the file is kept as {file.aside}"
-        )
-        log.error("the history is from the future by this clock", file=str(file.path), kept_as=str(file.aside))
-
-    def _begin_anew(self, file: HistoryFile, why: str) -> None:
-        self.note = f"{file.path} {why}: the charts began anew at this start"
-        log.error("the history begins anew", file=str(file.path), reason=why)
+    def _write(self, path: Path) -> None:
+        if self._lost and path.is_file():
+            path.replace(path.with_name(f"{path.name}.lost"))
+        self._lost = False
+        with replacing(path) as new:
+            self._history.save(new)

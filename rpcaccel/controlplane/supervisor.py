@@ -23,7 +23,7 @@ from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
 from rpcaccel.controlplane.documents.current_figures import RATE_SECONDS
-from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
+from rpcaccel.controlplane.history_file import HistoryKeeper
 from rpcaccel.controlplane.host_exchange import HostExchange
 from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
 from rpcaccel.controlplane.nodes.probers import Probers
@@ -155,7 +155,7 @@ class Supervisor:
         self._listen = address_of(sockets[0])
         state = self.ledger.origin.state
         self._quotas.open(KeptFile(beside(state.path, "quota.json"), KeptQuotas) if state is not None else None)
-        self._history_keeper.open(HistoryFile(beside(state.path, "history")) if state is not None else None)
+        self._history_keeper.open(beside(state.path, "history") if state is not None else None)
         if state is not None:
             self.alerts.mutes.open(KeptFile(beside(state.path, "silences.json"), KeptMutes))
         self.ledger.publish = self._adopt

@@ -55,7 +55,7 @@ class WatchedNodes:
             self._tell()
 
     def _tell(self) -> None:
-        self.history.nodes.add(self.tally.snapshot().nodes, self.views(), self.now, self.at)
+        self.history.add(self.tally.snapshot(), self.now, self.at, self.views())
 
     def gathered(self) -> Gathered:
         """What is known of them now."""

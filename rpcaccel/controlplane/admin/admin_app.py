@@ -215,8 +215,7 @@ class Admin:
             log.log(LEVELS[notice.level], notice.text)
         self._logged = self._frame
         now, at = self._clock(), self._wall()
-        self.history.add(self._frame.snapshot, now, at)
-        self.history.nodes.add(self._frame.snapshot.nodes, self._frame.nodes, now, at)
+        self.history.add(self._frame.snapshot, now, at, self._frame.nodes)
         self.live_events.tell(self._frame, self.history, self._wall())
         self._control.alerts.look(self._attention(now))
 
@@ -353,7 +352,7 @@ class Admin:
         """A client with its methods and its last hour or day."""
         name = request.match_info["name"]
         found = next((one for one in (await self.clients(request)).clients if one.name == name), None)
-        series = client_past(self.history, name, request.query.get("range", "1h"))
+        series = await asyncio.to_thread(client_past, self.history, name, request.query.get("range", "1h"))
         if found is None or series is None:
             raise ProblemError(404, "not-found", CLIENT_RANGES if found else f"no client is called {name!r}")
         cell = next((cell for cell in self._frame.snapshot.clients if cell.client == name), None)

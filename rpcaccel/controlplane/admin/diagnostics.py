@@ -151,7 +151,7 @@ class QueryRoutes:
         if asked.network and asked.network not in settings.networks:
             raise ProblemError(404, "not-found", f"no network is called {printable(asked.network)!r}")
         prices = {name: network.price for name, network in settings.networks.items()}
-        document = past(self._history, asked, prices, settings.admin.currency)
+        document = await asyncio.to_thread(past, self._history, asked, prices, settings.admin.currency)
         if document is None:
             raise ProblemError(404, "not-found", RANGES)
         return document

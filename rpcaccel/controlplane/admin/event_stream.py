@@ -11,7 +11,6 @@ from msgspec.structs import asdict
 from rpcaccel.controlplane.admin.handling import STILL_ALLOWED, STREAM_HEADERS, Control
 from rpcaccel.controlplane.documents import current_figures
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.points import point_of
 from rpcaccel.controlplane.stats.series import columns
 from rpcaccel.controlplane.stats.snapshot import Frame
 
@@ -72,8 +71,7 @@ class LiveEvents:
         self._states = {key: node.state for key, node in states.items()}
 
     def _stats(self, frame: Frame, history: History, at: float) -> dict[str, Any]:
-        bucket = history.newest()
-        newest = asdict(columns([] if bucket is None else [point_of(bucket)]))
+        newest = asdict(columns(history.points()[-1:]))
         return {
             "at": at,
             "revision": self._control.ledger.revision,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -91,12 +92,20 @@ def beside(state: Path, ending: str) -> Path:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Replace a file so that at any moment it has the old or the new content. Raises OSError. Blocks."""
+    with replacing(path) as new, new.open("wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty file beside another one, whose place it takes at the end unless an error is raised. Who writes it must
+    have it on the disk by then. Raises OSError. Blocks."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # made with mode 0600
+    os.close(handle)
     try:
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
+        yield Path(name)
         Path(name).replace(path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -1,26 +1,18 @@
-"""Time buckets: what was counted over a while, by network or by client, and how they are written as bytes."""
+"""Time buckets: what was counted over a while of everything, of a network, a method or a client; and their numbers, as
+they are kept in the history's table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import add, sub
-from typing import Annotated
+from typing import Any
 
-import msgspec
-from msgspec import Meta, Raw, Struct, field
-from msgspec.structs import replace
+from msgspec import Struct, field
 
 from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell
 from rpcaccel.core.stats.histogram import BUCKETS, Histogram, together
 
 MISSES = (AnswerSource.FLIGHT, AnswerSource.NODE, AnswerSource.PARTIAL)
 """Answers that had to wait for a node."""
-
-MOST = 1 << 48
-"""The largest number that a saved bucket may hold."""
-Count = Annotated[int, Meta(ge=0, le=MOST)]
-Positive = Annotated[float, Meta(gt=0, le=MOST)]
-NotNegative = Annotated[float, Meta(ge=0, le=MOST)]
 
 NodeKey = tuple[str, str]
 """Network and node id."""
@@ -29,43 +21,43 @@ NodeKey = tuple[str, str]
 class NodeSums(Struct, frozen=True, array_like=True, gc=False):
     """The counts of one node in a time bucket."""
 
-    calls: Count = 0
+    calls: int = 0
     """Attempts sent to the node."""
-    failures: Count = 0
-    answers: Count = 0
-    seconds: NotNegative = 0.0
+    failures: int = 0
+    answers: int = 0
+    seconds: float = 0.0
     """Time of those answers together."""
 
 
 class Bucket(Struct, frozen=True, kw_only=True, array_like=True):
     """A time bucket: the counts of everything, of one network, one method or one client, over a while."""
 
-    at: NotNegative
+    at: float
     """The end of the while, in seconds since 1970."""
-    seconds: Positive
+    seconds: float
     """The length of the while."""
-    calls: Count = 0
-    hits: Count = 0
-    errors: Count = 0
+    calls: int = 0
+    hits: int = 0
+    errors: int = 0
     """Calls that the proxy or its nodes failed at."""
-    client_errors: Count = 0
+    client_errors: int = 0
     """Calls that got an error by the client's own doing."""
-    refused: Count = 0
+    refused: int = 0
     """Calls that the proxy did not accept."""
-    turned_away: Count = 0
+    turned_away: int = 0
     """Requests refused before they were a call of any method."""
-    spared_calls: Count = 0
+    spared_calls: int = 0
     """Calls that no node had to be asked for, or only once for several of them."""
-    spared_seconds: NotNegative = 0.0
+    spared_seconds: float = 0.0
     """Time that callers would have waited longer without the cache."""
     hit: Histogram = field(default_factory=Histogram)
     miss: Histogram = field(default_factory=Histogram)
     nodes: dict[NodeKey, NodeSums] = {}
-    codes: dict[str, Count] = {}
+    codes: dict[str, int] = {}
     """The errors of the proxy and its nodes by JSON-RPC code."""
-    limited: dict[str, Count] = {}
+    limited: dict[str, int] = {}
     """What was refused to a client, by reason."""
-    notifications: Count = 0
+    notifications: int = 0
     """Notifications sent to subscribers."""
 
     @property
@@ -73,17 +65,34 @@ class Bucket(Struct, frozen=True, kw_only=True, array_like=True):
         """The share of hits in the calls that were hits or misses, 0 to 1; None without such calls."""
         return ratio(self.hits, self.hits + self.miss.count)
 
+    @property
+    def node_calls(self) -> int:
+        """Attempts sent to nodes."""
+        return sum(node.calls for node in self.nodes.values())
 
-class RangeTotal(Bucket, frozen=True, kw_only=True, array_like=True):
-    """The sum of the buckets of a range. Nodes and codes are not told apart in it."""
+    @property
+    def figures(self) -> tuple[float | None, ...]:
+        """The figures of `series.Columns` beside the time, in its order; None for what was not measured."""
+        return (
+            ratio(self.calls, self.seconds),
+            self.hit_ratio,
+            self.hit.quantile(0.5),
+            self.hit.quantile(0.99),
+            self.miss.quantile(0.5),
+            self.miss.quantile(0.99),
+            ratio(self.errors, self.seconds),
+            ratio(self.client_errors, self.seconds),
+            ratio(self.node_calls, self.seconds),
+            ratio(self.spared_calls, self.seconds),
+            ratio(self.notifications, self.seconds),
+        )
 
-    node_calls: int = 0
 
-
-_COUNTED = (
-    "calls", "hits", "errors", "client_errors", "refused", "turned_away", "spared_calls", "spared_seconds",
-    "notifications",
+COUNTERS = (
+    "calls", "hits", "errors", "client_errors", "refused", "turned_away", "spared_calls", "notifications",
+    "spared_seconds",
 )  # fmt: skip
+"""The fields of a bucket that are plain numbers."""
 
 
 def bucket_of(cells: Sequence[Cell], seconds: float, at: float = 0.0) -> Bucket:
@@ -102,17 +111,12 @@ def bucket_of(cells: Sequence[Cell], seconds: float, at: float = 0.0) -> Bucket:
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """0..1; None of nothing."""
+    """part / whole; None when whole is 0."""
     return part / whole if whole > 0 else None
 
 
-def merged(buckets: Sequence[Bucket]) -> Bucket:
-    """The sum of buckets that follow one another; there is at least one."""
-    return summed(buckets, sum(bucket.seconds for bucket in buckets), buckets[-1].at)
-
-
 def summed(buckets: Sequence[Bucket], seconds: float, at: float) -> Bucket:
-    """The sum of buckets, as one of `seconds` that ended `at`."""
+    """The sum of buckets, as one of `seconds` that ended `at` (seconds since 1970)."""
     nodes: dict[NodeKey, NodeSums] = {}
     for bucket in buckets:
         for key, one in bucket.nodes.items():
@@ -129,7 +133,7 @@ def summed(buckets: Sequence[Bucket], seconds: float, at: float) -> Bucket:
         nodes=nodes,
         codes=_counts(bucket.codes for bucket in buckets),
         limited=_counts(bucket.limited for bucket in buckets),
-        **{name: sum(getattr(bucket, name) for bucket in buckets) for name in _COUNTED},
+        **{name: sum(getattr(bucket, name) for bucket in buckets) for name in COUNTERS},
     )
 
 
@@ -141,160 +145,24 @@ def _counts(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
-class TimeSlice(Struct, frozen=True):
-    """One while: the bucket of everything, and those of its parts (networks, or clients) that counted anything."""
-
-    whole: Bucket
-    parts: dict[str, Bucket]
-
-    def of(self, name: str) -> Bucket:
-        """The bucket of a part, or of everything for the empty name."""
-        return self.parts.get(name) or Bucket(at=self.whole.at, seconds=self.whole.seconds) if name else self.whole
+def numbers_of(bucket: Bucket) -> tuple[float, ...]:
+    """All numbers of a bucket but those by node and name: COUNTERS, the seconds of both histograms, and their
+    counts."""
+    counters = [getattr(bucket, name) for name in COUNTERS]
+    return (*counters, bucket.hit.seconds, bucket.miss.seconds, *bucket.hit.counts, *bucket.miss.counts)
 
 
-def joined(slices: Sequence[TimeSlice], most: int) -> TimeSlice:
-    """The sum of slices that follow one another; of more than `most` parts those with the most calls are kept."""
-    whole = merged([one.whole for one in slices])
-    names = {name for one in slices for name in one.parts}
-    parts = {
-        name: summed([one.parts[name] for one in slices if name in one.parts], whole.seconds, whole.at)
-        for name in names
-    }
-    return bounded(TimeSlice(whole, parts), most)
+def numbers_of_node(calls: int, failures: int, latency: Histogram, answers: int = 0) -> tuple[float, ...]:
+    """The same of a node: its failures stand where a bucket has its errors, its answers where that has its hits, and
+    the latency of those where that of misses is. `answers`: how many there are, where the latency has but their sum."""
+    counters = {"calls": calls, "hits": answers or latency.count, "errors": failures}
+    counts = (*Histogram().counts, *latency.counts)
+    return (*(counters.get(name, 0) for name in COUNTERS), 0.0, latency.seconds, *counts)
 
 
-def bounded(one: TimeSlice, most: int) -> TimeSlice:
-    """The slice with at most `most` parts, those with the most calls."""
-    if len(one.parts) <= most:
-        return one
-    busiest = sorted(one.parts.items(), key=lambda item: -item[1].calls)[:most]
-    return replace(one, parts=dict(busiest))
-
-
-class _Encoded(Struct, array_like=True):
-    """A slice on its way from and to bytes; a part that equals the whole is null, so that a single network is not kept
-    twice."""
-
-    whole: Raw
-    parts: dict[str, Raw]
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_slice = msgspec.msgpack.Decoder(_Encoded).decode
-_bucket = msgspec.msgpack.Decoder[Bucket | None](Bucket | None).decode
-_SAME = Raw(_encode(None))
-
-
-def encoded(one: TimeSlice) -> bytes:
-    """The slice as bytes."""
-    parts = {name: _SAME if part == one.whole else Raw(_encode(part)) for name, part in one.parts.items()}
-    return _encode(_Encoded(Raw(_encode(one.whole)), parts))
-
-
-def decoded(kept: bytes, name: str) -> Bucket:
-    """The bucket of a part of an encoded slice, or of everything for the empty name."""
-    outer = _slice(kept)
-    whole = _whole(outer)
-    if not name:
-        return whole
-    if name not in outer.parts:
-        return Bucket(at=whole.at, seconds=whole.seconds)
-    part: Bucket | None = _bucket(outer.parts[name])
-    return part or whole
-
-
-def unpacked(kept: bytes) -> TimeSlice:
-    """All buckets of an encoded slice."""
-    outer = _slice(kept)
-    whole = _whole(outer)
-    return TimeSlice(whole, {name: _bucket(part) or whole for name, part in outer.parts.items()})
-
-
-def sound(kept: bytes) -> TimeSlice:
-    """An encoded slice that came from outside. Raises ValueError for bytes that no slice has."""
-    found = unpacked(kept)
-    whole = found.whole
-    for bucket in (whole, *found.parts.values()):
-        for histogram in (bucket.hit, bucket.miss):
-            if len(histogram.counts) != BUCKETS or not all(0 <= count <= MOST for count in histogram.counts):
-                raise ValueError("not the counts of a histogram")
-            if not 0 <= histogram.seconds <= MOST:
-                raise ValueError("not the seconds of a histogram")
-        if (bucket.at, bucket.seconds) != (whole.at, whole.seconds):
-            raise ValueError("parts of another time")
-    return found
-
-
-def _whole(outer: _Encoded) -> Bucket:
-    whole: Bucket | None = _bucket(outer.whole)
-    if whole is None:
-        raise ValueError("a slice without its sum")
-    return whole
-
-
-class RunningTotals:
-    """The sums of slices by part, which a slice can be taken out of again."""
-
-    __slots__ = ("_sums",)
-
-    def __init__(self) -> None:
-        self._sums: dict[str, list[float]] = {}
-
-    def __repr__(self) -> str:
-        return f"<RunningTotals of {len(self._sums)} parts>"
-
-    def add(self, one: TimeSlice) -> None:
-        """Add a slice."""
-        for name, bucket in (("", one.whole), *one.parts.items()):
-            numbers = _numbers(bucket)
-            sums = self._sums.get(name)
-            self._sums[name] = numbers if sums is None else list(map(add, sums, numbers))
-
-    def remove(self, one: TimeSlice) -> None:
-        """Take out a slice that was added."""
-        for name, bucket in (("", one.whole), *one.parts.items()):
-            left = list(map(sub, self._sums[name], _numbers(bucket)))
-            if left[0]:
-                self._sums[name] = left
-            else:
-                del self._sums[name]
-
-    def total(self, name: str, unfinished: Sequence[TimeSlice] = ()) -> RangeTotal | None:
-        """The sum of a part, or of everything for the empty name, and of unfinished slices; None without any slice."""
-        whole = self._sums.get("", _NOTHING)
-        seconds = whole[1] + sum(one.whole.seconds for one in unfinished)
-        if seconds <= 0:
-            return None
-        sums = self._sums.get(name, _NOTHING)
-        for one in unfinished:
-            sums = list(map(add, sums, _numbers(one.of(name))))
-        counts = [int(count) for count in sums]
-        hit, miss = counts[-2 * BUCKETS : -BUCKETS], counts[-BUCKETS:]
-        return RangeTotal(
-            at=0.0,
-            seconds=seconds,
-            hit=Histogram(hit, sums[2] if any(hit) else 0.0),
-            miss=Histogram(miss, sums[3] if any(miss) else 0.0),
-            spared_seconds=max(0.0, sums[4]),
-            node_calls=counts[5],
-            calls=counts[6],
-            hits=counts[7],
-            errors=counts[8],
-            client_errors=counts[9],
-            refused=counts[10],
-            turned_away=counts[11],
-            spared_calls=counts[12],
-        )
-
-
-_NOTHING: list[float] = [0] * (13 + 2 * BUCKETS)
-
-
-def _numbers(bucket: Bucket) -> list[float]:
-    """All that is summed up of a bucket. The first one counts the buckets themselves."""
-    node_calls = sum([node.calls for node in bucket.nodes.values()])
-    return [
-        1, bucket.seconds, bucket.hit.seconds, bucket.miss.seconds, bucket.spared_seconds, node_calls,
-        bucket.calls, bucket.hits, bucket.errors, bucket.client_errors, bucket.refused, bucket.turned_away,
-        bucket.spared_calls, *bucket.hit.counts, *bucket.miss.counts,
-    ]  # fmt: skip
+def bucket_from(at: float, seconds: float, numbers: Sequence[Any]) -> Bucket:
+    """The bucket that has these numbers; None counts as 0."""
+    counters: dict[str, Any] = {name: number or 0 for name, number in zip(COUNTERS, numbers, strict=False)}
+    hit_seconds, miss_seconds, *counts = (number or 0 for number in numbers[len(COUNTERS) :])
+    hit, miss = Histogram(counts[:BUCKETS], hit_seconds), Histogram(counts[BUCKETS:], miss_seconds)
+    return Bucket(at=at, seconds=seconds, hit=hit, miss=miss, **counters)

@@ -1,17 +1,22 @@
-"""What happened lately, kept without Prometheus and bounded: a week in time buckets by network, a day by client, and
-whole windows of a minute.
+"""What happened lately, kept without Prometheus and bounded: five minutes by the second, up to a week in the table of
+the history, and whole windows of a minute.
 
-A bucket of a second is the difference of two snapshots; buckets of the longer ranges are sums of those. Each method has
-buckets of its own over the last five minutes.
+A second is the difference of two snapshots, kept in memory as bytes, which cost the garbage collector nothing. Of each
+slot of the table, the event loop keeps the snapshots before and after. Their difference is worked out, and added to the
+table, by whoever asks that, or now and then: the event loop never waits for the table. Each method has buckets of its
+own over the last five minutes.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.buckets import (
@@ -19,32 +24,39 @@ from rpcaccel.controlplane.stats.buckets import (
     Bucket,
     NodeKey,
     NodeSums,
-    RangeTotal,
-    TimeSlice,
     bucket_of,
+    numbers_of,
+    numbers_of_node,
     summed,
 )
-from rpcaccel.controlplane.stats.node_history import NodeHistory
-from rpcaccel.controlplane.stats.points import ChartPoint
-from rpcaccel.controlplane.stats.rings import Rings
+from rpcaccel.controlplane.stats.history_table import ROLLUPS, WHOLE, HistoryTable, Key, Span
+from rpcaccel.controlplane.stats.node_history import NodeHistory, looks, node_rows
+from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, ClientCell, NodeCell, TallySnapshot
+from rpcaccel.core.stats.histogram import Histogram
 from rpcaccel.core.stats.tally import delta
 
 Range = Literal["5m", "1h", "24h", "7d"]
-SPACING: dict[Range, tuple[float, int]] = {
-    "5m": (0.0, 300), "1h": (15.0, 240), "24h": (300.0, 288), "7d": (1800.0, 336),
-}  # fmt: skip
-"""Seconds that a bucket covers at least (0: one for each snapshot), and how many buckets are kept."""
+SPACING: dict[Range, float] = {"5m": 1.0, "1h": 15.0, "24h": 300.0, "7d": 1800.0}
+"""Seconds between two points."""
 ClientRange = Literal["1h", "24h"]
-CLIENT_SPACING: dict[ClientRange, tuple[float, int]] = {"1h": (60.0, 60), "24h": (900.0, 96)}
-"""The same for buckets of clients."""
-MOST_CLIENTS = 200
-"""Clients with a bucket in one while; those with the most calls are kept."""
+CLIENT_SPACING: dict[ClientRange, float] = {"1h": 60.0, "24h": 900.0}
+LIVE_SECONDS = 300
+"""Seconds that are kept one by one."""
+ROUNDING_SECONDS = 1.0
+"""Seconds that two sums of lengths may differ by."""
 METHOD_BUCKETS = 60
 """Buckets kept of single methods, each of `History.spacing` seconds."""
+LOOK_SECONDS = 5.0
+"""Seconds between two looks at how far nodes are behind."""
+MAX_PENDING_SLOTS = 20
+"""Slots that wait to be added to the table; where nobody asks for more, they are added at once."""
+_SLOT_SECONDS = min(one.every for rollups in ROLLUPS.values() for one in rollups.values())
 
 MethodKey = tuple[str, str]
 """Network and method."""
+Spared = tuple[int, float]
+"""Node calls and seconds."""
 
 
 class Window(Struct, frozen=True):
@@ -62,7 +74,7 @@ def by_method(cells: Iterable[Cell]) -> dict[MethodKey, list[Cell]]:
     return found
 
 
-def spared(cells: Iterable[Cell], means: dict[MethodKey, float]) -> tuple[int, float]:
+def spared(cells: Iterable[Cell], means: dict[MethodKey, float]) -> Spared:
     """Node calls and seconds that the cache saved: a hit counts as the mean miss of its own method at that time.
 
     `means` remembers those means, in seconds: a method that is always hit now was once missed.
@@ -80,37 +92,76 @@ def spared(cells: Iterable[Cell], means: dict[MethodKey, float]) -> tuple[int, f
     return calls, seconds
 
 
-class History:
-    """Rings of buckets, and the snapshots needed to look back a minute."""
+class Second(Struct, frozen=True, gc=False):
+    """What was counted between two snapshots, usually a second."""
 
-    __slots__ = ("_clients", "_last", "_means", "_methods", "_networks", "_snapshots", "_windows", "nodes",
-                 "spacing")  # fmt: skip
+    at: float
+    """The end, in seconds since 1970."""
+    seconds: float
+    networks: dict[str, bytes]
+    """The encoded bucket of each network that counted anything, and of all together under the empty name."""
+    figures: tuple[float | None, ...]
+    """Those of all networks together."""
+
+    def network(self, name: str) -> Bucket:
+        """The bucket of a network, or of all together."""
+        content = self.networks.get(name)
+        return Bucket(at=self.at, seconds=self.seconds) if content is None else _decode(content)
+
+
+class _Slot(Struct):
+    """What is to be added to the table: the counters before and after a while, and what they do not tell."""
+
+    began: float
+    """In monotonic seconds."""
+    before: TallySnapshot
+    ended: float
+    after: TallySnapshot
+    at: float
+    """The end, in seconds since 1970."""
+    spared: dict[str, Spared] = {}
+    looks: Counter[Key] = field(default_factory=Counter)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Bucket).decode
+
+
+class History:
+    """The seconds, the table, and the snapshots needed to look back a minute."""
+
+    __slots__ = ("_live", "_lock", "_looked", "_means", "_methods", "_open", "_pending", "_snapshots", "_windows",
+                 "nodes", "spacing", "table", "until")  # fmt: skip
 
     def __init__(self, spacing: float = 5.0, span: float = 60.0) -> None:
         """`spacing`: seconds between the snapshots kept; `span`: seconds that a window may reach back."""
         self.spacing = spacing
-        self.nodes = NodeHistory()
-        """The hour and the day of each node, which is told of snapshots by itself."""
+        self.table = HistoryTable()
+        self.nodes = NodeHistory(self.table, self.flush)
         self._means: dict[MethodKey, float] = {}
-        self._networks: Rings[Range] = Rings(SPACING)
-        self._clients: Rings[ClientRange] = Rings(CLIENT_SPACING, MOST_CLIENTS)
+        self._live: deque[Second] = deque(maxlen=LIVE_SECONDS)
+        self._lock = threading.Lock()
+        """Held for a moment by whoever changes the open slot."""
+        self._open: _Slot | None = None
+        self._pending: deque[_Slot] = deque()
+        self.until = 0.0
+        """When the last snapshot was taken, in seconds since 1970: ranges end then."""
+        self._looked = float("-inf")
         self._methods: deque[tuple[float, dict[MethodKey, Bucket]]] = deque(maxlen=METHOD_BUCKETS)
         self._snapshots: deque[tuple[float, TallySnapshot]] = deque(maxlen=int(span / spacing) + 1)
-        self._last: tuple[float, TallySnapshot] | None = None
         self._windows: dict[float, Window | None] = {}
 
     def __repr__(self) -> str:
-        return f"<History {', '.join(f'{name} {len(self.buckets(name))}' for name in SPACING)}>"
+        return f"<History {len(self._live)} live, {self.table!r}>"
 
-    def add(self, snapshot: TallySnapshot, now: float, at: float) -> None:
-        """Take a snapshot in: `now` in monotonic seconds, `at` since 1970."""
-        if self._last is not None and now > self._last[0]:
-            passed, seconds = delta(snapshot, self._last[1]), now - self._last[0]
-            self._networks.add(self._slice(passed, seconds, at))
-            self._clients.add(_by_client(passed.clients, seconds, at))
-        if self._last is None or now > self._last[0]:
-            self._last = (now, snapshot)
+    def add(self, snapshot: TallySnapshot, now: float, at: float, views: Sequence[NodeView] = ()) -> None:
+        """Take a snapshot in: `now` in monotonic seconds, `at` since 1970. It must not be written to afterwards.
+        `views`: the nodes, at whose lag is looked now and then."""
+        with self._lock:
+            self._add(snapshot, now, at, views)
         self._windows.clear()
+        if len(self._pending) > MAX_PENDING_SLOTS:
+            self.flush()
         if not self._snapshots or now - self._snapshots[-1][0] >= self.spacing:
             if self._snapshots:
                 since, before = self._snapshots[-1]
@@ -119,53 +170,106 @@ class History:
                 self._methods.append((at, methods))
             self._snapshots.append((now, snapshot))
 
-    def buckets(self, over: Range = "5m", network: str = "") -> list[Bucket]:
-        """The buckets of a network, or of all together, oldest first; the last one may be shorter than the rest."""
-        return self._networks.buckets(over, network)
+    def _add(self, snapshot: TallySnapshot, now: float, at: float, views: Sequence[NodeView]) -> None:
+        slot = self._open
+        if slot is None:
+            slot = self._open = _Slot(now, snapshot, now, snapshot, at)
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            slot.looks.update(looks(views))
+        if now > slot.ended:
+            passed, seconds = delta(snapshot, slot.after), now - slot.ended
+            saved = _spared_by_network(passed.cells, self._means)
+            for name, (calls, time) in saved.items():
+                so_far = slot.spared.get(name, (0, 0.0))
+                slot.spared[name] = so_far[0] + calls, so_far[1] + time
+            self._add_second(_by_network(passed, seconds, at, saved), seconds, at)
+            crossed = at // _SLOT_SECONDS != slot.at // _SLOT_SECONDS
+            slot.ended, slot.after, slot.at = now, snapshot, at
+            if crossed:
+                self._close()
+        self.until = at
 
-    def points(self, over: Range = "5m", network: str = "") -> list[ChartPoint]:
-        """These buckets, as they are shown in charts."""
-        return self._networks.points(over, network)
+    def _add_second(self, networks: Mapping[str, Bucket], seconds: float, at: float) -> None:
+        while self._live and self._live[-1].at >= at:
+            self._live.pop()  # the clock was put back: what seems to come later would make the chart run backwards
+        contents = {name: _encode(bucket) for name, bucket in networks.items()}
+        self._live.append(Second(at, seconds, contents, networks[""].figures))
 
-    def total(self, over: Range, network: str = "") -> RangeTotal | None:
+    def _close(self) -> None:
+        """Let what the open slot has be added to the table."""
+        slot = self._open
+        if slot is not None and slot.ended > slot.began:
+            self._pending.append(slot)
+            self._open = _Slot(slot.ended, slot.after, slot.ended, slot.after, slot.at)
+
+    def flush(self) -> float:
+        """Add to the table what it lacks, and say when that ended (seconds since 1970). For any thread but that of the
+        event loop."""
+        with self.table.lock:
+            with self._lock:
+                self._close()
+            for slot in [self._pending.popleft() for _ in range(len(self._pending))]:
+                passed, seconds, at = delta(slot.after, slot.before), slot.ended - slot.began, slot.at
+                self.take_in("network", at, seconds, _by_network(passed, seconds, at, slot.spared))
+                self.take_in("client", at, seconds, dict(_by_client(passed.clients, seconds, at)))
+                counted: dict[Key, Sequence[float]] = {key: (count,) for key, count in slot.looks.items()}
+                for cell in passed.nodes:
+                    counted.update(node_rows(cell))
+                self.table.add("node", at, seconds, counted)
+            return self.until
+
+    def take_in(self, group: str, at: float, seconds: float, buckets: Mapping[str, Bucket], only: str = "") -> None:
+        """Add the buckets of networks or clients, over `seconds` that ended `at` (seconds since 1970), to the table, or
+        `only` to one of its ranges."""
+        self.table.add(group, at, seconds, dict(_counted(group, buckets)), only)
+
+    def points(self) -> list[Second]:
+        """The last five minutes, second by second. May be called by any thread, as all that reads."""
+        return list(self._live)
+
+    def buckets(self, over: str = "5m", part: str = "", group: str = "network") -> list[Bucket]:
+        """The buckets of a network or client, or of all together, oldest first; the last one may be shorter than the
+        rest."""
+        if over == "5m":
+            return [one.network(part) for one in self.points()]
+        span = self._span(over, group)
+        return self.table.buckets(span, part) if span else []
+
+    def total(self, over: str, part: str = "", group: str = "network") -> Bucket | None:
         """The sum of these buckets; None without any."""
-        return self._networks.total(over, network)
+        if over != "5m":
+            span = self._span(over, group)
+            return self.table.total(span, part) if span else None
+        buckets = self.buckets(over, part)
+        return summed(buckets, sum(one.seconds for one in buckets), buckets[-1].at) if buckets else None
 
     def covering(self, over: Range, since: float | None = None) -> Range:
         """The finest range that reaches as far back as `over` does or, with `since` (seconds since 1970), as that time
         does, where anything is as old."""
-        return self._networks.covering(over, since)
+        ranges = list(SPACING)
+        last = over if since is None else ranges[-1]
+        wanted = max(self._began(last) or 0.0, since or 0.0) + ROUNDING_SECONDS
+        for name in ranges[: ranges.index(last)]:
+            began = self._began(name)
+            if began is not None and began <= wanted:
+                return name
+        return last
 
-    def newest(self) -> Bucket | None:
-        """The newest bucket of all networks together."""
-        return self._networks.newest()
+    def _began(self, over: Range) -> float | None:
+        if over == "5m":
+            live = self.points()
+            return live[0].at - live[0].seconds if live else None
+        span = self._span(over, "network")
+        return span.began if span else None
 
-    def client(self, name: str, over: ClientRange = "1h") -> list[Bucket]:
-        """The buckets of a client, oldest first; the last one may be shorter than the rest."""
-        return self._clients.buckets(over, name)
+    def _span(self, over: str, group: str) -> Span | None:
+        return self.table.span(group, over, self.flush())
 
-    def client_points(self, name: str, over: ClientRange = "1h") -> list[ChartPoint]:
-        """These buckets, as they are shown in charts."""
-        return self._clients.points(over, name)
-
-    def client_total(self, name: str, over: ClientRange = "1h") -> RangeTotal | None:
-        """The sum of these buckets; None without any."""
-        return self._clients.total(over, name)
-
-    def kept(self) -> dict[str, dict[str, list[bytes]]]:
-        """What is to be saved for the next start, by kind and range: everything but the seconds."""
-        return {"networks": self._networks.kept(), "clients": self._clients.kept(), "nodes": self.nodes.kept()}
-
-    def restore(self, saved: Mapping[str, Mapping[str, Sequence[bytes]]], now: float) -> bool:
-        """Take up what an earlier run saved; `now` in seconds since 1970. Returns whether anything was left out because
-        it is from the future. Raises ValueError when it is damaged."""
-        networks: Rings[Range] = Rings(SPACING)
-        clients: Rings[ClientRange] = Rings(CLIENT_SPACING, MOST_CLIENTS)
-        future = networks.restore(saved.get("networks", {}), now) + clients.restore(saved.get("clients", {}), now)
-        nodes = NodeHistory()
-        future += nodes.restore(saved.get("nodes", {}), now)
-        self._networks, self._clients, self.nodes = networks, clients, nodes
-        return future > 0
+    def save(self, path: Path) -> None:
+        """Save for the next start, into an empty file, everything but the seconds. Raises OSError."""
+        self.flush()
+        self.table.save(path)
 
     def method(self, network: str, method: str) -> list[Bucket]:
         """A method's last five minutes, oldest first; an empty bucket where it was not called."""
@@ -179,38 +283,47 @@ class History:
             self._windows[seconds] = self._look_back(seconds)
         return self._windows[seconds]
 
-    def _slice(self, passed: TallySnapshot, seconds: float, at: float) -> TimeSlice:
-        """All that was counted between two snapshots, by network."""
-        cells: dict[str, list[Cell]] = {}
-        for cell in passed.cells:
-            cells.setdefault(cell.network, []).append(cell)
-        nodes = _node_sums(passed.nodes)
-        codes = {cell.network: cell.failed for cell in passed.networks if cell.failed}
-        sent = {cell.network: sum(cell.delivered.values()) for cell in passed.networks if cell.delivered}
-        parts = {}
-        for name in sorted({*cells, *codes, *sent, *(network for network, _ in nodes)}):
-            mine = cells.get(name, [])
-            calls, saved = spared(mine, self._means)
-            parts[name] = replace(
-                bucket_of(mine, seconds, at),
-                spared_calls=calls,
-                spared_seconds=saved,
-                nodes={key: sums for key, sums in nodes.items() if key[0] == name},
-                codes=codes.get(name, {}),
-                notifications=sent.get(name, 0),
-            )
-        refused = sum(passed.refusals.values())
-        whole = next(iter(parts.values())) if len(parts) == 1 else summed(list(parts.values()), seconds, at)
-        return TimeSlice(replace(whole, turned_away=refused) if refused else whole, parts)
-
     def _look_back(self, seconds: float) -> Window | None:
-        if self._last is None:
+        if self._open is None:
             return None
-        now, newest = self._last
+        now, newest = self._open.ended, self._open.after
         start = next((kept for kept in reversed(self._snapshots) if now - kept[0] >= seconds), self._snapshots[0])
         if start[0] == now:
             return None
         return Window(now - start[0], delta(newest, start[1]))
+
+
+def _spared_by_network(cells: Iterable[Cell], means: dict[MethodKey, float]) -> dict[str, Spared]:
+    return {name: spared(mine, means) for name, mine in _cells_by_network(cells).items()}
+
+
+def _cells_by_network(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.network, []).append(cell)
+    return found
+
+
+def _by_network(passed: TallySnapshot, seconds: float, at: float, saved: Mapping[str, Spared]) -> dict[str, Bucket]:
+    """All that was counted between two snapshots, by network, and together under the empty name. `saved`: what the
+    cache spared each network."""
+    cells, nodes = _cells_by_network(passed.cells), _node_sums(passed.nodes)
+    codes = {cell.network: cell.failed for cell in passed.networks if cell.failed}
+    sent = {cell.network: sum(cell.delivered.values()) for cell in passed.networks if cell.delivered}
+    parts = {}
+    for name in sorted({*cells, *codes, *sent, *(network for network, _ in nodes)}):
+        calls, time = saved.get(name, (0, 0.0))
+        parts[name] = replace(
+            bucket_of(cells.get(name, []), seconds, at),
+            spared_calls=calls,
+            spared_seconds=time,
+            nodes={key: sums for key, sums in nodes.items() if key[0] == name},
+            codes=codes.get(name, {}),
+            notifications=sent.get(name, 0),
+        )
+    refused = sum(passed.refusals.values())
+    whole = next(iter(parts.values())) if len(parts) == 1 else summed(list(parts.values()), seconds, at)
+    return {"": replace(whole, turned_away=refused), **parts}
 
 
 def _node_sums(nodes: Iterable[NodeCell]) -> dict[NodeKey, NodeSums]:
@@ -224,22 +337,34 @@ def _node_sums(nodes: Iterable[NodeCell]) -> dict[NodeKey, NodeSums]:
     }
 
 
-def _by_client(cells: Iterable[ClientCell], seconds: float, at: float) -> TimeSlice:
+def _by_client(cells: Iterable[ClientCell], seconds: float, at: float) -> Iterator[tuple[str, Bucket]]:
     """What was counted of each client between two snapshots."""
-    parts = {
-        cell.client: Bucket(
-            at=at,
-            seconds=seconds,
-            calls=cell.calls,
-            hits=cell.hit.count,
-            errors=cell.errors,
-            client_errors=cell.client_errors,
-            refused=sum(cell.limited.values()),
-            hit=cell.hit,
-            miss=cell.miss,
-            limited=cell.limited,
-        )
-        for cell in cells
-        if cell.calls or cell.limited
-    }
-    return TimeSlice(Bucket(at=at, seconds=seconds), parts)
+    for cell in cells:
+        if cell.calls or cell.limited:
+            yield (
+                cell.client,
+                Bucket(
+                    at=at,
+                    seconds=seconds,
+                    calls=cell.calls,
+                    hits=cell.hit.count,
+                    errors=cell.errors,
+                    client_errors=cell.client_errors,
+                    refused=sum(cell.limited.values()),
+                    hit=cell.hit,
+                    miss=cell.miss,
+                    limited=cell.limited,
+                ),
+            )
+
+
+def _counted(group: str, buckets: Mapping[str, Bucket]) -> Iterator[tuple[Key, Sequence[float]]]:
+    """The rows of some buckets. Nodes, codes and reasons are told by those of the parts."""
+    for part, bucket in buckets.items():
+        yield (group if part else WHOLE, part, "", ""), numbers_of(bucket)
+        if part:
+            for (_, node), sums in bucket.nodes.items():
+                took = Histogram(seconds=sums.seconds)
+                yield ("node", part, node, ""), numbers_of_node(sums.calls, sums.failures, took, sums.answers)
+            for name, count in {**bucket.codes, **bucket.limited}.items():
+                yield ("name", part, "", name), (count,)

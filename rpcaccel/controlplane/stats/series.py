@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
-from rpcaccel.controlplane.stats.buckets import NodeKey, NodeSums, ratio
-from rpcaccel.controlplane.stats.history import CLIENT_SPACING, SPACING, ClientRange, History, Range
-from rpcaccel.controlplane.stats.points import HEAT_BOUNDS, ChartPoint, point_of
+from rpcaccel.controlplane.stats.buckets import Bucket, NodeKey, NodeSums, ratio
+from rpcaccel.controlplane.stats.history import CLIENT_SPACING, SPACING, ClientRange, History, Range, Second
 from rpcaccel.controlplane.stats.summaries import At, Readings, extended, figures
 from rpcaccel.core.stats.counters import OTHER
+from rpcaccel.core.stats.histogram import BOUNDS, Histogram
+
+HEAT_BOUNDS: tuple[float, ...] = (
+    20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
+    60.0,
+)  # fmt: skip
+"""Upper bounds, in seconds, of the rows of a heat map; what took longer is in the last row. Each is one of BOUNDS."""
+_ROWS = [min(bisect_left(HEAT_BOUNDS, bound), len(HEAT_BOUNDS) - 1) for bound in (*BOUNDS, BOUNDS[-1])]
+"""The row of each bucket of a histogram."""
 
 MOST_NODES = 8
 """Nodes that have lines of their own; more could not be told apart in a chart."""
@@ -148,10 +157,10 @@ def past(
     if over is None:
         return None
     over = history.covering(over, asked.since)
-    shown = _within(history.points(over, asked.network), asked)
+    shown = _within(history.buckets(over, asked.network), asked)
     return extended(
         Past,
-        _series(shown, SPACING[over][0] or 1.0),
+        _series(shown, SPACING[over]),
         range=over,
         network=asked.network,
         sums={name: _sums(history, name, asked.network, prices or {}) for name in SPACING},
@@ -160,97 +169,106 @@ def past(
     )
 
 
-def _series(shown: Sequence[ChartPoint], spacing: float) -> PastSeries:
+def _series(shown: Sequence[Bucket], spacing: float) -> PastSeries:
     """The columns of all charts; a gap, where nothing was measured, has one empty point."""
     points = _gapped(shown)
     return PastSeries(
         spacing=spacing,
         columns=columns(shown),
-        seconds=[0.0 if isinstance(one, float) else one.seconds for one in points],
+        seconds=[one.seconds for one in points],
         outcomes=_outcomes(points),
         codes=_by_name(points, "codes"),
         latency=Heat(
             bounds=list(HEAT_BOUNDS),
-            hits=[[] if isinstance(one, float) else one.hit_rows for one in points],
-            misses=[[] if isinstance(one, float) else one.miss_rows for one in points],
+            hits=[_heat(one.hit) for one in points],
+            misses=[_heat(one.miss) for one in points],
         ),
     )
 
 
-def _within(shown: Sequence[ChartPoint], asked: PastQuestion) -> list[ChartPoint]:
+def _within(shown: Sequence[Bucket], asked: PastQuestion) -> list[Bucket]:
     since = asked.since if asked.since is not None else float("-inf")
     until = asked.until if asked.until is not None else float("inf")
     return [one for one in shown if one.at > since and one.at - one.seconds < until]
 
 
-_Point = ChartPoint | float
-"""A point, or the time of a gap."""
+_Timed = TypeVar("_Timed", bound=Bucket | Second)
 
 
-def _gapped(shown: Sequence[ChartPoint]) -> list[_Point]:
-    """The points, and a time between two of them where the program did not run."""
-    points: list[_Point] = []
+def _gapped(shown: Sequence[_Timed]) -> list[_Timed | Bucket]:
+    """The points, and an empty one of no length between two of them where the program did not run."""
+    points: list[_Timed | Bucket] = []
     for number, point in enumerate(shown):
         if number:
             before = shown[number - 1]
             began = point.at - point.seconds
             if began - before.at > max(5.0, 0.5 * point.seconds):
-                points.append((before.at + began) / 2)
+                points.append(Bucket(at=(before.at + began) / 2, seconds=0.0))
         points.append(point)
     return points
 
 
-def columns(shown: Sequence[ChartPoint]) -> Columns:
+def columns(shown: Sequence[Bucket] | Sequence[Second]) -> Columns:
     """One list a figure; None where nothing was measured."""
     points = _gapped(shown)
     names = [name for name in Columns.__struct_fields__ if name != "at"]
-    rows = [(None,) * len(names) if isinstance(one, float) else one.figures for one in points]
+    rows = (one.figures for one in points)
     figures_of: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(names)
-    at = [one if isinstance(one, float) else one.at for one in points]
-    return Columns(at=at, **dict(zip(names, figures_of, strict=True)))
+    return Columns(at=[one.at for one in points], **dict(zip(names, figures_of, strict=True)))
 
 
-def _outcomes(points: Iterable[_Point]) -> Outcomes:
+def _outcomes(points: Iterable[Bucket]) -> Outcomes:
     """How calls ended."""
-    rows = [(None,) * 5 if isinstance(one, float) else one.outcomes for one in points]
-    columns_of: list[Rates] = [list(column) for column in zip(*rows, strict=True)] or [[]] * 5
+    columns_of: list[Rates] = [list(column) for column in zip(*map(_outcomes_of, points), strict=True)] or [[]] * 5
     return Outcomes(*columns_of)
 
 
-def _by_name(points: Sequence[_Point], counts: str) -> dict[str, Rates]:
+def _outcomes_of(bucket: Bucket) -> Rates:
+    """How calls ended, without those that only a subscription answers. An error that the proxy itself answered is
+    counted as an error and as no hit."""
+    left = bucket.miss.count - bucket.errors - bucket.client_errors
+    hits, nodes = max(0, bucket.hits + min(0, left)), max(0, left)
+    counts = (hits, nodes, bucket.client_errors, bucket.errors, bucket.refused)
+    return [ratio(count, bucket.seconds) for count in counts]
+
+
+def _heat(histogram: Histogram) -> list[int]:
+    """The counts of a histogram by the rows of a heat map; none when it is empty."""
+    rows = [0] * len(HEAT_BOUNDS)
+    for row, count in zip(_ROWS, histogram.counts, strict=True):
+        rows[row] += count
+    return rows if any(rows) else []
+
+
+def _by_name(points: Sequence[Bucket], counts: str) -> dict[str, Rates]:
     """A second, by the names of some counts: the most frequent ones, and the rest together."""
+    counted: list[Mapping[str, int]] = [getattr(one, counts) for one in points]
     total: Counter[str] = Counter()
-    for one in points:
-        if not isinstance(one, float):
-            total.update(getattr(one, counts))
+    for one in counted:
+        total.update(one)
     most = [name for name, _ in total.most_common(MOST_CODES) if name != OTHER]
-    found: dict[str, Rates] = {name: [] for name in most}
-    rest: Rates = []
-    for one in points:
-        counted: Mapping[str, int] = {} if isinstance(one, float) else getattr(one, counts)
-        seconds = None if isinstance(one, float) else one.seconds
-        for name in most:
-            found[name].append(seconds and counted.get(name, 0) / seconds)
-        rest.append(seconds and sum(count for name, count in counted.items() if name not in found) / seconds)
+    seconds = [one.seconds for one in points]
+    found = {name: list(map(ratio, (one.get(name, 0) for one in counted), seconds)) for name in most}
+    rest = list(map(ratio, (sum(one.values()) - sum(one.get(name, 0) for name in most) for one in counted), seconds))
     return {**found, OTHER: rest} if any(rest) else found
 
 
 def method_past(history: History, network: str, method: str) -> MethodPast:
     """A method's last five minutes; None where it was not called."""
-    known = columns([point_of(one) for one in history.method(network, method)])
+    known = columns(history.method(network, method))
     return extended(MethodPast, known, network=network, method=method)
 
 
 def client_past(history: History, client: str, wanted: str) -> ClientPast | None:
-    """A client's last hour or day; None when there is no such range."""
+    """A client's last hour or day; None when there is no such range. For a thread: it may take some time."""
     over = next((name for name in CLIENT_SPACING if name == wanted), None)
     if over is None:
         return None
-    shown = history.client_points(client, over)
-    whole = history.client_total(client, over)
+    shown = history.buckets(over, client, "client")
+    whole = history.total(over, client, "client")
     return extended(
         ClientPast,
-        _series(shown, CLIENT_SPACING[over][0]),
+        _series(shown, CLIENT_SPACING[over]),
         range=over,
         whole=None if whole is None else figures(whole),
         limited=_by_name(_gapped(shown), "limited"),
@@ -274,14 +292,14 @@ def _sums(history: History, over: Range, network: str, prices: Mapping[str, floa
     )
 
 
-def _nodes(shown: Sequence[ChartPoint], smooth: int) -> list[NodePast]:
+def _nodes(shown: Sequence[Bucket], smooth: int) -> list[NodePast]:
     """The busiest nodes: attempts a second, and the mean of the answers in seconds, each over `smooth` points."""
     calls: Counter[NodeKey] = Counter()
     for one in shown:
         for key, node in one.nodes.items():
             calls[key] += node.calls
     points = _gapped(shown)
-    seconds = _sliding([0.0 if isinstance(one, float) else one.seconds for one in points], smooth)
+    seconds = _sliding([one.seconds for one in points], smooth)
     return [_line(key, points, seconds, smooth) for key in sorted(key for key, _ in calls.most_common(MOST_NODES))]
 
 
@@ -290,19 +308,19 @@ def _sliding(numbers: Sequence[float], smooth: int) -> list[float]:
     return [sum(numbers[max(0, end - smooth) : end]) for end in range(1, len(numbers) + 1)]
 
 
-def _line(key: NodeKey, points: Sequence[_Point], seconds: Sequence[float], smooth: int) -> NodePast:
+def _line(key: NodeKey, points: Sequence[Bucket], seconds: Sequence[float], smooth: int) -> NodePast:
     """The line of one node; None in a gap."""
     idle = NodeSums()
-    done = [idle if isinstance(one, float) else one.nodes.get(key, idle) for one in points]
+    done = [one.nodes.get(key, idle) for one in points]
     calls = _sliding([node.calls for node in done], smooth)
     took = _sliding([node.seconds for node in done], smooth)
     answers = _sliding([node.answers for node in done], smooth)
-    gaps = [isinstance(one, float) for one in points]
+    there = [one.seconds > 0 for one in points]
     return NodePast(
         network=key[0],
         id=key[1],
         calls_per_second=[
-            None if gap else ratio(count, over) for gap, count, over in zip(gaps, calls, seconds, strict=True)
+            ratio(count, over) if ran else None for ran, count, over in zip(there, calls, seconds, strict=True)
         ],
-        latency=[None if gap else ratio(time, count) for gap, time, count in zip(gaps, took, answers, strict=True)],
+        latency=[ratio(time, count) if ran else None for ran, time, count in zip(there, took, answers, strict=True)],
     )

@@ -32,14 +32,14 @@ log = structlog.get_logger("rpcaccel.weights")
 
 
 class Gathered:
-    """What is known of all nodes at one moment. It shares nothing with the counters, and can be read in a thread."""
+    """What is known of all nodes at one moment, and their history. It is to be read in a thread."""
 
     def __init__(self, past: NodeHistory, views: Sequence[NodeView], settings: Settings, at: float) -> None:
         """`at`: seconds since 1970."""
         self.views = tuple(views)
         self.settings = settings
         self.at = at
-        self.past = past.past()
+        self.past = past
 
     def __repr__(self) -> str:
         return f"<Gathered of {len(self.views)} nodes>"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper, LostHistoryError
-from rpcaccel.controlplane.stats.history import SPACING, History
+from rpcaccel.controlplane.history_file import MAX_FILE_BYTES, HistoryKeeper
+from rpcaccel.controlplane.stats.buckets import Bucket
+from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import PastQuestion, past
+from rpcaccel.core.stats.histogram import BUCKETS, Histogram
 from tests.support.described_answers import sent
 from tests.support.sample_view import NETWORK, SampleView
 
@@ -34,35 +35,39 @@ def keeper(history: History, every: float = 3600.0) -> HistoryKeeper:
     return HistoryKeeper(history, wall=lambda: NOW + 60.0, every=every)
 
 
-async def taken_up(file: HistoryFile) -> tuple[History, str]:
+async def saved(history: History, path: Path) -> HistoryKeeper:
+    one = keeper(history)
+    one.open(path)
+    one.start()
+    await one.stop()
+    return one
+
+
+def taken_up(path: Path) -> tuple[History, str]:
     """What the next start makes of the file, and what it says."""
     history = History()
     one = keeper(history)
-    one.open(file)
+    one.open(path)
     return history, one.note
 
 
 async def test_what_was_counted_before_a_restart_is_shown_after_it(tmp_path: Path) -> None:
-    file, before = HistoryFile(tmp_path / "x.history"), lived()
-    first = keeper(before)
-    first.open(file)
-    first.start()
-    await first.stop()
-    again, note = await taken_up(file)
+    before = lived()
+    await saved(before, tmp_path / "x.history")
+    again, note = taken_up(tmp_path / "x.history")
     assert note == ""
     for over in ("1h", "24h", "7d"):
         assert again.buckets(over) == before.buckets(over)
         assert again.buckets(over, NETWORK) == before.buckets(over, NETWORK)
-    assert again.client("dapp") == before.client("dapp")
+    assert again.buckets("1h", "dapp", "client") == before.buckets("1h", "dapp", "client") != []
     assert again.buckets("5m") == [], "the seconds are not kept"
-    assert file.path.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "x.history").stat().st_mode & 0o077 == 0
     assert os.listdir(tmp_path) == ["x.history"]
 
 
 async def test_the_time_that_the_program_was_down_is_a_gap_in_each_column(tmp_path: Path) -> None:
-    file = HistoryFile(tmp_path / "x.history")
-    file.save(lived().kept())
-    history, _ = await taken_up(file)
+    await saved(lived(), tmp_path / "x.history")
+    history, _ = taken_up(tmp_path / "x.history")
     view = SampleView()
     for second in range(20):
         history.add(view.snapshot(), now=float(second), at=NOW + 100.0 + second)
@@ -76,15 +81,14 @@ async def test_the_time_that_the_program_was_down_is_a_gap_in_each_column(tmp_pa
 
 
 async def test_it_is_saved_now_and_then_without_a_stop(tmp_path: Path) -> None:
-    file = HistoryFile(tmp_path / "x.history")
     one = keeper(lived(), every=0.01)
-    one.open(file)
+    one.open(tmp_path / "x.history")
     one.start()
     async with asyncio.timeout(20):
-        while not file.path.exists():
+        while not (tmp_path / "x.history").exists():
             await asyncio.sleep(0.01)
     await one.stop()
-    assert (await taken_up(file))[0].buckets("1h")
+    assert taken_up(tmp_path / "x.history")[0].buckets("1h")
 
 
 @pytest.mark.parametrize(
@@ -92,82 +96,94 @@ async def test_it_is_saved_now_and_then_without_a_stop(tmp_path: Path) -> None:
     [
         (b"", "is damaged"),
         (b"\xc1" * 50, "is damaged"),
+        (b"\x92" * 100_000, "is damaged"),
         (msgspec.msgpack.encode([1, {"networks": {"1h": [b"no slice"]}}]), "is damaged"),
-        (msgspec.msgpack.encode([2, {"of": "tomorrow"}]), "has version 2"),
-        (b"\x91" * 100_000, "is damaged"),
-        (b"\0" * 300_000, "is larger than"),
+        (b"SQLite format 3\0" + b"\0" * 9000, "is damaged"),
     ],
 )
-async def test_a_file_that_cannot_be_used_is_said_and_the_charts_begin_anew(
+async def test_a_file_that_cannot_be_used_is_said_and_set_aside_and_the_charts_begin_anew(
     tmp_path: Path, content: bytes, why: str
 ) -> None:
-    file = HistoryFile(tmp_path / "x.history", largest=200_000)
-    file.path.write_bytes(content)
-    history, note = await taken_up(file)
+    path = tmp_path / "x.history"
+    path.write_bytes(content)
+    history, note = taken_up(path)
     assert why in note
-    assert str(file.path) in note
-    assert [history.buckets(over) for over in SPACING] == [[]] * 4
+    assert str(path) in note
+    assert history.buckets("7d") == []
+    one = await saved(lived(), path)
+    assert one.note == ""
+    assert (tmp_path / "x.history.lost").read_bytes() == content
+    assert taken_up(path)[0].buckets("7d")
 
 
-async def test_a_clock_that_is_behind_at_the_start_is_said_and_costs_no_file(tmp_path: Path) -> None:
-    file = HistoryFile(tmp_path / "x.history")
-    file.save(lived().kept())
-    saved = file.path.read_bytes()
-    early = HistoryKeeper(History(), wall=lambda: 60.0, every=3600.0)
-    early.open(file)
-    assert str(file.aside) in early.note
-    assert file.path.read_bytes() == saved, "a restart soon, with the right clock, finds everything"
+def test_a_file_that_is_too_large_or_no_file_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "x.history").open("wb") as opened:
+        opened.truncate(MAX_FILE_BYTES + 1)
+    assert "is larger than" in taken_up(tmp_path / "x.history")[1]
+    assert "cannot be read" in taken_up(tmp_path)[1]
+
+
+async def test_a_clock_that_is_behind_at_the_start_is_said_and_costs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.history"
+    await saved(lived(), path)
+    early = HistoryKeeper(History(), wall=lambda: 60.0)
+    early.open(path)
+    assert "tells of times after this clock's" in early.note
     early.start()
     await early.stop()
-    assert str(file.aside) in early.note, "it is still true after a write"
-    assert file.aside.read_bytes() == saved
-    assert sorted(os.listdir(tmp_path)) == ["x.history", "x.history.future"]
+    assert taken_up(path)[0].buckets("7d"), "with the right clock everything is there"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(cut=st.integers(0, 5000), put=st.binary(max_size=30))
-async def test_whatever_the_file_holds_the_start_goes_on_and_every_document_can_be_made(
-    tmp_path: Path, cut: int, put: bytes
-) -> None:
-    file = HistoryFile(tmp_path / "x.history")
-    file.save(lived(3).kept())
-    content = file.path.read_bytes()
-    cut %= len(content)
-    file.path.write_bytes(content[:cut] + put + content[cut + len(put) :])
-    history, _ = await taken_up(file)
-    for over in SPACING:
-        assert sent(past(history, PastQuestion(over))) is not None
+def version_1(networks: dict[str, list[tuple[Bucket, dict[str, Bucket | None]]]]) -> bytes:
+    encode = msgspec.msgpack.encode
+    return encode([1, {"networks": {name: [encode(one) for one in slices] for name, slices in networks.items()}}])
 
 
-def test_what_makes_the_file_too_large_is_left_out_the_finest_ranges_first(tmp_path: Path) -> None:
-    kept = lived().kept()
-    whole = HistoryFile(tmp_path / "whole")
-    whole.save(kept)
-    size = whole.path.stat().st_size
-    small = HistoryFile(tmp_path / "small", largest=size - 1)
-    small.save(kept)
-    assert small.path.stat().st_size < size
-    assert set(small.load()["networks"]) == {"24h", "7d"}
-    tiny = HistoryFile(tmp_path / "tiny", largest=20)
-    tiny.save(kept)
-    assert tiny.path.stat().st_size <= 40
+def slice_of(at: float, seconds: float, calls: int = 1, **more: Any) -> tuple[Bucket, dict[str, Bucket | None]]:
+    whole = Bucket(at=at, seconds=seconds, calls=calls, codes={"3": calls}, **more)
+    return whole, {NETWORK: None, "s1": Bucket(at=at, seconds=seconds)}
+
+
+def test_the_file_of_an_older_version_is_taken_over(tmp_path: Path) -> None:
+    path, now = tmp_path / "x.history", 1_000_000.0
+    fine = [slice_of(now - 15.0 * number, 15.0) for number in reversed(range(10))]
+    coarse = [slice_of(now - 300.0 * number, 300.0, calls=20) for number in reversed(range(4))]
+    path.write_bytes(version_1({"1h": fine, "24h": coarse}))
+    history = History()
+    one = HistoryKeeper(history, wall=lambda: now)
+    one.open(path)
+    assert one.note == ""
+    for over, slices in (("1h", fine), ("24h", coarse)):
+        assert [(found.at, found.calls, found.codes) for found in history.buckets(over, NETWORK)] == [
+            (whole.at, whole.calls, whole.codes) for whole, _ in slices
+        ]
+        assert {found.calls for found in history.buckets(over, "s1")} == {0}
+    assert history.buckets("7d") == []
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"miss": Histogram([-1] * BUCKETS, 0.0)},
+        {"miss": Histogram([0] * BUCKETS, -1.0)},
+        {"refused": -1},
+        {"client_errors": 1 << 60},
+    ],
+)
+def test_an_older_file_with_figures_that_no_program_counts_is_found_out(tmp_path: Path, spoilt: dict[str, Any]) -> None:
+    (tmp_path / "x.history").write_bytes(version_1({"1h": [slice_of(NOW, 15.0, **spoilt)]}))
+    history, note = taken_up(tmp_path / "x.history")
+    assert "is damaged" in note
+    assert history.buckets("7d") == []
 
 
 async def test_a_file_that_cannot_be_written_is_said_until_it_can_be(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
-    one = keeper(lived())
-    one.open(HistoryFile(folder / "x.history"))
-    one.start()
-    await one.stop()
+    one = await saved(lived(), folder / "x.history")
     assert "cannot be written" in one.note
-    with pytest.raises(LostHistoryError, match="cannot be read"):
-        HistoryFile(tmp_path).load()
     folder.mkdir()
-    again = keeper(lived())
-    again.open(HistoryFile(folder / "x.history"))
-    again.start()
-    await again.stop()
-    assert again.note == ""
+    one = await saved(lived(), folder / "x.history")
+    assert one.note == ""
 
 
 async def test_without_a_state_file_nothing_is_kept(tmp_path: Path) -> None:
@@ -177,4 +193,4 @@ async def test_without_a_state_file_nothing_is_kept(tmp_path: Path) -> None:
     await one.stop()
     assert os.listdir(tmp_path) == []
     assert one.note == ""
-    assert repr(one) == "<HistoryKeeper None>"
+    assert repr(one) == "<HistoryKeeper of None>"

@@ -1,16 +1,24 @@
+import threading
+
 import pytest
 
-from rpcaccel.controlplane.stats.history import METHOD_BUCKETS, SPACING, History
+from rpcaccel.controlplane.stats.buckets import bucket_of
+from rpcaccel.controlplane.stats.history import LIVE_SECONDS, METHOD_BUCKETS, History, spared
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
 
 
 def called(
-    tally: Tally, times: int, source: AnswerSource = AnswerSource.NODE, seconds: float = 0.01, failed: bool = False
+    tally: Tally,
+    times: int,
+    source: AnswerSource = AnswerSource.NODE,
+    seconds: float = 0.01,
+    failed: bool = False,
+    method: str = "eth_call",
 ) -> None:
     for _ in range(times):
-        tally.cell("s0", "eth_call", CacheClass.HEAD).done(source, seconds, 10, failed)
+        tally.cell("s0", method, CacheClass.HEAD).done(source, seconds, 10, failed)
 
 
 def test_the_first_snapshot_is_no_point_since_nothing_was_seen_before() -> None:
@@ -19,7 +27,7 @@ def test_the_first_snapshot_is_no_point_since_nothing_was_seen_before() -> None:
     history.add(tally.snapshot(), now=100.0, at=1.0)
     assert history.buckets() == []
     assert history.window(10) is None
-    assert repr(history) == "<History 5m 0, 1h 0, 24h 0, 7d 0>"
+    assert repr(history) == "<History 0 live, <HistoryTable after 0 changes>>"
 
 
 def test_nothing_seen_has_no_window() -> None:
@@ -89,30 +97,40 @@ def test_a_window_is_worked_out_once_and_anew_after_the_next_snapshot() -> None:
     assert history.window(10.0) is not before
 
 
-def test_every_range_is_bounded_and_covers_what_its_name_says() -> None:
-    history, snapshot = History(), Tally().snapshot()
-    for quarter in range(25 * 60 * 4):
-        history.add(snapshot, now=quarter * 15.0, at=quarter * 15.0)
-    newest = history.buckets("5m")[-1].at
-    for over, seconds in (("1h", 3600), ("24h", 86400)):
-        points = history.buckets(over)
-        assert len(points) <= SPACING[over][1] + 1
-        assert newest - points[0].at == pytest.approx(seconds, rel=0.01)
-    assert len(history.buckets("5m")) == SPACING["5m"][1]
-
-
-def test_a_coarse_point_is_all_that_was_counted_over_its_time_and_the_open_one_is_shown_too() -> None:
+def test_every_range_tells_the_same_of_the_same_time_and_the_seconds_are_bounded() -> None:
     history, tally = History(), Tally(["eth_call"])
-    for second in range(41):
+    for second in range(LIVE_SECONDS + 101):
         called(tally, 2)
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
-    points = history.buckets("1h")
-    assert [(point.at, point.seconds, point.calls) for point in points] == [
-        (1015.0, 15.0, 30),
-        (1030.0, 15.0, 30),
-        (1040.0, 10.0, 20),
-    ]
-    assert points[0].miss.count == 30
+    assert len(history.buckets()) == len(history.points()) == LIVE_SECONDS
+    for over in ("1h", "24h", "7d"):
+        points = history.buckets(over, "s0")
+        assert sum(point.calls for point in points) == 2 * (LIVE_SECONDS + 100)
+        assert points[-1].at == 1000.0 + LIVE_SECONDS + 100
+        assert sum(point.calls for point in history.buckets(over)) == 2 * (LIVE_SECONDS + 100)
+    (live, hour) = (history.total(over, "s0") for over in ("5m", "1h"))
+    assert live is not None
+    assert hour is not None
+    assert (live.calls, live.miss.count, hour.miss.count) == (600, 600, 800)
+
+
+def test_the_finest_range_that_reaches_as_far_back_is_found() -> None:
+    history, snapshot = History(), Tally().snapshot()
+    assert history.covering("24h") == "24h", "there is nothing"
+    for number in range(400):
+        history.add(snapshot, now=15.0 * number, at=1_000_000.0 + 15.0 * number)
+    newest = 1_000_000.0 + 15.0 * 399
+    assert history.covering("1h") == "5m", "so few seconds are as old as an hour of snapshots that come seldom"
+    assert history.covering("7d", newest - 3000.0) == "5m"
+    assert history.covering("7d", newest - 5000.0) == "24h"
+    assert history.covering("5m", 1.0) == "24h", "nothing is older"
+
+
+def test_what_a_clock_that_was_put_back_makes_come_later_is_not_shown() -> None:
+    history, snapshot = History(), Tally().snapshot()
+    for now, at in enumerate((0.0, 1.0, 2.0, 700.0, 701.0, 5.0, 6.0)):
+        history.add(snapshot, now=float(now), at=1000.0 + at)
+    assert [one.at for one in history.buckets()] == [1001.0, 1002.0, 1005.0, 1006.0]
 
 
 def test_a_method_has_its_own_past_with_gaps_where_it_was_not_called() -> None:
@@ -127,3 +145,93 @@ def test_a_method_has_its_own_past_with_gaps_where_it_was_not_called() -> None:
     assert past[0].calls == 0
     assert (past[-1].calls, past[-1].hits, past[-1].seconds, past[-1].hit.count) == (every, 0, every, 0)
     assert history.method("s0", "eth_gasPrice")[0].calls == 0
+
+
+def test_the_event_loop_never_waits_for_whoever_reads_the_table() -> None:
+    history, tally = History(), Tally(["eth_call"])
+    begun, ended = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with history.table.lock:
+            begun.set()
+            ended.wait(20)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    begun.wait(20)
+    for second in range(100):
+        called(tally, 1)
+        history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
+    assert len(history.points()) == len(history.buckets("5m")) == 99
+    assert (history.window(10.0), repr(history)) != (None, "")
+    assert not ended.is_set(), "the reader is still there"
+    ended.set()
+    reader.join(20)
+    total = history.total("1h")
+    assert total is not None
+    assert (total.calls, history.nodes.total("hour").seconds) == (99, 99.0)
+
+
+def test_a_hit_spares_a_node_call_and_the_mean_miss_of_its_method() -> None:
+    tally = Tally(["eth_call", "eth_gasPrice"])
+    called(tally, 4, AnswerSource.NODE, 0.1)
+    called(tally, 10, AnswerSource.MEMORY, 0.001)
+    called(tally, 2, AnswerSource.FLIGHT, 0.5, method="eth_gasPrice")
+    calls, seconds = spared(tally.snapshot().cells, {})
+    assert calls == 12
+    assert seconds == pytest.approx(10 * 0.1 - 10 * 0.001)
+
+
+def test_a_method_that_is_only_hit_now_is_measured_by_its_misses_of_before() -> None:
+    before, now = Tally(["eth_call"]), Tally(["eth_call"])
+    means: dict[tuple[str, str], float] = {}
+    called(before, 1, AnswerSource.NODE, 0.2)
+    spared(before.snapshot().cells, means)
+    called(now, 5, AnswerSource.MEMORY, 0.0)
+    assert spared(now.snapshot().cells, means) == (5, 1.0)
+    assert spared(now.snapshot().cells, {}) == (5, 0.0)
+
+
+def test_a_hit_that_is_slower_than_a_miss_spares_no_time() -> None:
+    tally = Tally(["eth_call"])
+    called(tally, 1, AnswerSource.NODE, 0.01)
+    called(tally, 1, AnswerSource.REDIS, 0.02)
+    assert spared(tally.snapshot().cells, {}) == (1, 0.0)
+
+
+def test_a_subscribe_spares_no_node_call_and_is_no_part_of_the_hit_ratio() -> None:
+    tally = Tally(["eth_call", "eth_subscribe"])
+    called(tally, 10, AnswerSource.LIVE, 0.001, method="eth_subscribe")
+    alone = tally.snapshot().cells
+    assert spared(alone, {}) == (0, 0.0)
+    assert (bucket_of(alone, 1.0).calls, bucket_of(alone, 1.0).hit_ratio) == (10, None)
+    called(tally, 3, AnswerSource.MEMORY, 0.001)
+    called(tally, 1, AnswerSource.NODE, 0.1)
+    called(tally, 2, AnswerSource.REFUSED, 0.1)
+    assert bucket_of(tally.snapshot().cells, 1.0).hit_ratio == 0.75
+
+
+def test_a_point_tells_hits_and_misses_apart_and_what_each_node_did() -> None:
+    history, tally = History(), Tally(["eth_call"])
+    history.add(tally.snapshot(), now=1.0, at=3.0)
+    called(tally, 3, AnswerSource.MEMORY, 1e-5)
+    called(tally, 2, AnswerSource.NODE, 0.01)
+    tally.refused("not JSON")
+    tally.node("s0", "idle")
+    node = tally.node("s0", "a")
+    for _ in range(3):
+        node.calls += 1
+    node.answered(0.01)
+    node.answered(0.03)
+    node.failed("timeout")
+    history.add(tally.snapshot(), now=3.0, at=5.0)
+    (made,) = history.buckets()
+    assert (made.at, made.seconds, made.spared_calls) == (5.0, 2.0, 3)
+    assert (made.calls, made.hits, made.turned_away, made.hit.count, made.miss.count) == (5, 3, 1, 3, 2)
+    hit, miss = made.hit.quantile(0.99), made.miss.quantile(0.5)
+    assert hit is not None
+    assert miss is not None
+    assert hit < 1e-4 < miss
+    (found,) = made.nodes.values()
+    assert (found.calls, found.failures, found.answers) == (3, 1, 2)
+    assert found.seconds == pytest.approx(0.04)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.node_history import LOOK_EVERY, MOST_PAIRS, NodeHistory, NodeSum, Over
+from rpcaccel.controlplane.stats.history import LOOK_SECONDS, History
+from rpcaccel.controlplane.stats.node_history import NodeSum
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.stats.tally import Tally
 
@@ -20,16 +17,16 @@ A = ("s0", "a")
 class Story:
     """A node that is called once a second, and the history that is told of it."""
 
-    def __init__(self, history: NodeHistory | None = None, at: float = 1_000_000.0) -> None:
+    def __init__(self, history: History | None = None, at: float = 1_000_020.0) -> None:
         self.tally = Tally()
-        self.history = history or NodeHistory()
+        self.history = history or History()
         self.now = 50.0
         self.at = at
         self.view = NodeView(network="s0", id="a", state="serving", lag=0)
         self.tell()
 
     def tell(self) -> None:
-        self.history.add(self.tally.snapshot().nodes, [self.view], self.now, self.at)
+        self.history.add(self.tally.snapshot(), self.now, self.at, [self.view])
 
     def lives(self, seconds: int, method: str = "eth_call", **counts: int) -> None:
         for _ in range(seconds):
@@ -42,16 +39,12 @@ class Story:
             self.tell()
 
 
-def plain(one: NodeSum | None) -> Any:
-    return msgspec.to_builtins(one)
-
-
 @pytest.mark.parametrize(("seconds", "hour", "day"), [(30, 30, 30), (3600, 3600, 3600), (9000, 3600, 9000)])
 def test_a_range_holds_what_happened_in_it_to_the_second(seconds: int, hour: int, day: int) -> None:
     story = Story()
     story.lives(seconds, compared=2, minority=1)
     for over, calls in (("hour", hour), ("day", day)):
-        total = story.history.past().total(over)  # type: ignore[arg-type]
+        total = story.history.nodes.total(over)  # type: ignore[arg-type]
         one = total.nodes[A]
         assert (one.calls, total.seconds) == (calls, calls)
         assert (one.compared, one.minority, one.undecided, one.false_hashes) == (2 * calls, calls, 0, 0)
@@ -65,9 +58,11 @@ def test_a_day_is_no_longer_than_a_day() -> None:
         story.now, story.at = story.now + 60.0, story.at + 60.0
         story.tally.node(*A).calls += 1
         story.tell()
-    assert story.history.past().total("day").seconds == pytest.approx(86_400)
-    assert story.history.past().total("hour").seconds == pytest.approx(3600)
-    assert [len(story.history.past().slices(over)) for over in ("hour", "day")] == [60, 144]
+        story.history.flush()
+    past = story.history.nodes
+    assert past.total("day").seconds == pytest.approx(86_400, abs=600)
+    assert past.total("hour").seconds == pytest.approx(3600, abs=60)
+    assert [len(past.slices(over)) for over in ("hour", "day")] == [60, 145]
 
 
 def test_the_lag_is_looked_at_every_few_seconds() -> None:
@@ -76,106 +71,52 @@ def test_the_lag_is_looked_at_every_few_seconds() -> None:
     story.lives(40)
     story.view = NodeView(network="s0", id="a", state="serving", lag=1)
     story.lives(160)
-    one = story.history.past().total("hour").nodes[A]
-    assert one.looks == pytest.approx(200 / LOOK_EVERY, abs=1)
-    assert one.behind == pytest.approx(40 / LOOK_EVERY, abs=1)
+    one = story.history.nodes.total("hour").nodes[A]
+    assert one.looks == pytest.approx(200 / LOOK_SECONDS, abs=1)
+    assert one.behind == pytest.approx(40 / LOOK_SECONDS, abs=1)
     assert (one.lag(0.5), one.lag(0.99)) == (1, 20)
     assert NodeSum().lag(0.5) is None
 
 
-def test_a_slice_tells_how_many_calls_a_node_had_answered_and_refused() -> None:
+def test_a_slice_tells_how_many_calls_a_node_had_answered_and_failed() -> None:
     story = Story()
     story.lives(59)
     for _ in range(7):
         story.tally.node(*A).failed("rate-limited")
     story.lives(1)
-    (one,) = story.history.past().slices("hour")
+    (one,) = story.history.nodes.slices("hour")
     pace = one.paces[A]
-    assert (one.seconds, pace.calls, pace.answers, pace.refused) == (60.0, 60, 60, 7)
+    assert (one.seconds, pace.calls, pace.answers, pace.failures) == (60.0, 60, 60, 7)
 
 
-def test_what_was_kept_is_taken_up_by_the_next_start() -> None:
-    story = Story()
+def test_what_was_kept_is_taken_up_by_the_next_start(tmp_path: Path) -> None:
+    story, again = Story(), History()
     story.lives(4000, minority=1)
-    again = NodeHistory()
-    assert again.restore(story.history.kept(), story.at + 5.0) == 0
-    for over in ("hour", "day"):
-        ended = story.history.past().total(over).nodes[A]  # type: ignore[arg-type]
-        taken_up = again.past().total(over).nodes[A]  # type: ignore[arg-type]
-        assert taken_up.calls == pytest.approx(ended.calls, abs=60), "the open minute is lost"
+    ended = story.history.nodes.total("hour").nodes[A]
+    story.history.save(tmp_path / "saved")
+    again.table.load(tmp_path / "saved")
     next_run = Story(again, at=story.at + 10.0)
     next_run.lives(120)
-    assert again.past().total("hour").nodes[A].calls == pytest.approx(3600, abs=130)
-
-
-def test_slices_of_the_future_and_of_long_ago_are_left_out() -> None:
-    story = Story()
-    story.lives(300)
-    kept = story.history.kept()
-    early, late = NodeHistory(), NodeHistory()
-    assert early.restore(kept, story.at - 120.0) == 3
-    assert early.past().total("hour").seconds == pytest.approx(180)
-    assert late.restore(kept, story.at + 4000.0) == 0
-    assert (late.past().total("hour").seconds, late.past().total("day").seconds) == (0.0, 300.0)
-
-
-@given(st.binary(max_size=60))
-def test_damaged_slices_are_refused(content: bytes) -> None:
-    with pytest.raises((ValueError, msgspec.MsgspecError)):
-        History().restore({"nodes": {"hour": [content]}}, 2e9)
-
-
-def test_a_history_keeps_the_nodes_with_the_rest() -> None:
-    history = History()
-    story = Story(history.nodes)
-    story.lives(130)
-    other = History()
-    other.restore(history.kept(), story.at)
-    assert (
-        plain(other.nodes.past().total("hour").nodes[A])
-        == plain(history.nodes.past().total("hour").nodes[A])
-        | {
-            "calls": 120,
-        }
-        or other.nodes.past().total("hour").nodes[A].calls == 120
-    )
-
-
-@pytest.mark.parametrize("over", ["hour", "day"])
-def test_a_slice_is_bounded_and_what_is_called_most_is_kept(over: Over) -> None:
-    history, tally = NodeHistory(), Tally()
-    history.add(tally.snapshot().nodes, [], 0.0, 1e6)
-    for number in range(120):
-        cell = tally.node("s0", f"n{number}")
-        cell.calls += 40 * (number + 1)
-        for method in range(40):
-            cell.answered(0.01, count=number + 1, methods=[f"m{method}"] * (number + 1))
-    history.add(tally.snapshot().nodes, [], 601.0, 1e6 + 601.0)
-    nodes = history.past().total(over).nodes
-    assert sum(len(one.by_method) for one in nodes.values()) == MOST_PAIRS
-    assert (len(nodes["s0", "n119"].by_method), len(nodes["s0", "n1"].by_method), nodes["s0", "n1"].calls) == (
-        40,
-        0,
-        80,
-    )
-    assert max(len(content) for content in history.kept()[over]) < 150_000
+    found = next_run.history.nodes.total("hour").nodes[A]
+    assert found.calls == pytest.approx(ended.calls, abs=130)
+    assert found.minority == found.calls - 120
 
 
 def test_a_node_without_calls_that_was_compared_leaves_the_hour_as_others_do() -> None:
-    history, tally = NodeHistory(), Tally()
+    history, tally = History(), Tally()
     for second in range(80 * 60):
         if second in {125, 185}:
             tally.node("s0", "quiet").compared += 1
         if second % 10 == 0:
             tally.node(*A).calls += 1
-        history.add(tally.snapshot().nodes, [], float(second), 1e6 + second)
-    assert history.past().total("hour").nodes[A].calls == pytest.approx(360, abs=6)
-    assert history.past().total("day").nodes[A].calls == pytest.approx(479, abs=1)
-    assert ("s0", "quiet") not in history.past().total("hour").nodes
+        history.add(tally.snapshot(), float(second), 1e6 + second)
+    assert history.nodes.total("hour").nodes[A].calls == pytest.approx(360, abs=6)
+    assert history.nodes.total("day").nodes[A].calls == pytest.approx(479, abs=1)
+    assert ("s0", "quiet") not in history.nodes.total("hour").nodes
 
 
 def test_an_outcome_in_a_minute_without_calls_is_counted() -> None:
-    history, tally = NodeHistory(), Tally()
+    history, tally = History(), Tally()
     cell = tally.node(*A)
     for minute, outcome in enumerate((None, "call", "failed", "answered", None)):
         if outcome == "call":
@@ -184,25 +125,6 @@ def test_an_outcome_in_a_minute_without_calls_is_counted() -> None:
             cell.failed("timeout")
         elif outcome == "answered":
             cell.answered(0.5, 1, methods=["eth_call"])
-        history.add(tally.snapshot().nodes, [], 60.0 * minute, 1e6 + 60.0 * minute)
-    one = history.past().total("hour").nodes[A]
+        history.add(tally.snapshot(), 60.0 * minute, 1e6 + 60.0 * minute)
+    one = history.nodes.total("hour").nodes[A]
     assert (one.calls, one.failures, one.latency.count, one.by_method["eth_call"].count) == (2, {"timeout": 1}, 1, 1)
-
-
-def test_what_was_known_at_a_moment_does_not_change_afterwards() -> None:
-    story = Story()
-    story.lives(700)
-    past = story.history.past()
-    before = {over: plain(past.total(over).nodes[A]) for over in ("hour", "day")}  # type: ignore[arg-type]
-    story.lives(700, compared=1)
-    assert {over: plain(past.total(over).nodes[A]) for over in ("hour", "day")} == before  # type: ignore[arg-type]
-
-
-def test_the_minutes_since_a_moment_are_summed() -> None:
-    story = Story()
-    story.lives(600)
-    story.lives(90, compared=1)
-    since = story.history.past().since(story.at - 90.0)
-    assert (since.seconds, since.nodes[A].calls, since.nodes[A].compared) == (90.0, 90, 90)
-    later = story.history.past().since(story.at - 80.0)
-    assert later.seconds == 30.0, "a minute that began before is left out"

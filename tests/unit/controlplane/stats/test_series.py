@@ -213,9 +213,9 @@ def test_a_clients_past_is_told_by_the_same_columns_and_what_was_refused_by_reas
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
     document = sent(client_past(history, "dapp", "1h"))
     assert document is not None
-    assert document["seconds"] == [60.0, 39.0]
-    assert (document["outcomes"]["hits"], document["outcomes"]["refused"]) == ([1.0, 1.0], [1.0, 1.0])
-    assert document["limited"] == {"rate": [1.0, 1.0]}
+    assert document["seconds"] == [20.0, 60.0, 19.0]
+    assert (document["outcomes"]["hits"], document["outcomes"]["refused"]) == ([1.0] * 3, [1.0] * 3)
+    assert document["limited"] == {"rate": [1.0] * 3}
     assert document["whole"] is not None
     assert (document["whole"]["calls"], document["whole"]["hit_ratio"]) == (198, 1.0)
     assert sent(client_past(history, "dapp", "5m")) is None
@@ -232,6 +232,6 @@ def test_notifications_are_a_column_of_their_network_in_every_range_though_nobod
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
     for network, rate in (("s0", 10.0), ("s1", 1.0), ("", 11.0)):
         for over in ("5m", "1h"):
-            shown = sent(columns(history.points(over, network)))["notifications_per_second"]
+            shown = sent(columns(history.buckets(over, network)))["notifications_per_second"]
             assert len(shown) >= 3
             assert set(shown) == {rate}, (network, over)
