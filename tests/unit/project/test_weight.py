@@ -13,12 +13,12 @@ from tests.support.services import ROOT
 WIDE = 12
 """Files from which a package is hard to hold in mind."""
 BOUNDS = {
-    "lines of the product": (70_150, 300),
-    "files of the product": (430, 5),
-    "packages past 12 files": (12, 0),
-    "public names in two or more files": (156, 0),
-    "lines of tests": (88_400, 600),
-    "lines of benchmarks": (5_350, 100),
+    "lines of the product": (65_350, 300),
+    "files of the product": (366, 5),
+    "packages past 12 files": (3, 0),
+    "public names in two or more files": (60, 0),
+    "lines of tests": (86_650, 600),
+    "lines of benchmarks": (2_500, 100),
     "pages of docs": (29, 0),
 }
 """The most of each, and how far below that it may be before the bound is to be lowered."""
