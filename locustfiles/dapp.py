@@ -16,11 +16,21 @@ from locust import constant_throughput, task
 
 from common import RpcUser
 from rpcaccel.bench.load.workload import PEOPLE, LoadCall, Visitors, made_up
-from rpcaccel.simnode.chain import raw_tx
+from rpcaccel.simnode.chain.raw_tx import encode, number_bytes
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 SENDS = float(os.environ.get("RPCACCEL_SENDS", "0.005"))
 REFUSALS = "insufficient funds|underpriced|nonce too low|already known|known transaction"
+POINT_X = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
+"""The first coordinate of a point of secp256k1, which may stand as the `r` of a signature."""
+
+
+def unfunded(rng: random.Random, to: bytes, chain_id: int) -> bytes:
+    """A well-formed transfer with a made-up signature (EIP-155), which recovers to an address that nobody has used: a
+    real node refuses the transfer."""
+    nonce, gas_price, gas, value = (number_bytes(number) for number in (0, 100_000_000_000, 21_000, 1))
+    signature = (35 + 2 * chain_id + rng.randrange(2), POINT_X, rng.randrange(1, 1 << 254))
+    return encode([nonce, gas_price, gas, to, value, b"", *map(number_bytes, signature)])
 
 
 class Dapp(RpcUser):
@@ -49,7 +59,7 @@ class Dapp(RpcUser):
         if said is None:
             return
         to = bytes.fromhex(made_up("person", self.rng.randrange(PEOPLE))[2:])
-        raw = "0x" + raw_tx.unfunded(self.rng, to, int(msgspec.json.decode(said), 16)).hex()
+        raw = "0x" + unfunded(self.rng, to, int(msgspec.json.decode(said), 16)).hex()
         sent = self.call(LoadCall("eth_sendRawTransaction", msgspec.json.encode([raw])), refusals=REFUSALS)
         if sent is not None:
             self.call(LoadCall("eth_getTransactionByHash", b"[" + sent + b"]"))
