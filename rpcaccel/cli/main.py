@@ -14,22 +14,23 @@ import typer
 import typer.main
 
 from rpcaccel import __version__
-from rpcaccel.cli import bench, completion
+from rpcaccel.cli import completion
 from rpcaccel.cli.admin_client import CaCert, RemoteError
-from rpcaccel.cli.alerts import alerts
-from rpcaccel.cli.answers import explain, purge
 from rpcaccel.cli.check import check
-from rpcaccel.cli.client_errors import errors
 from rpcaccel.cli.credentials import key, passwd
-from rpcaccel.cli.demo import demo
-from rpcaccel.cli.nodes import drain, node, nodes, weight
-from rpcaccel.cli.record import record
-from rpcaccel.cli.replay import replay
+from rpcaccel.cli.load import bench
+from rpcaccel.cli.load.record import record
+from rpcaccel.cli.load.replay import replay
+from rpcaccel.cli.load.warm import warm
+from rpcaccel.cli.running.alerts import alerts
+from rpcaccel.cli.running.answers import explain, purge
+from rpcaccel.cli.running.client_errors import errors
+from rpcaccel.cli.running.nodes import drain, node, nodes, weight
+from rpcaccel.cli.running.settings import settings
+from rpcaccel.cli.running.views import clients, hosts, subscriptions
 from rpcaccel.cli.serve import serve
-from rpcaccel.cli.settings import settings
-from rpcaccel.cli.simnode import simnode
-from rpcaccel.cli.views import clients, hosts, subscriptions
-from rpcaccel.cli.warm import warm
+from rpcaccel.cli.simulated.demo import demo
+from rpcaccel.cli.simulated.simnode import simnode
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.controlplane.workers.sockets import ListenError
 from rpcaccel.dataplane.output import shield

@@ -82,14 +82,14 @@ def source(
             fault = "--chain and --shard say what the node URLs of the command line serve; none given"
             raise ConfigError([Fault("", "", fault)])
         return NodeSource((), file)
-    from rpcaccel.cli import discover
+    from rpcaccel.cli import probe
 
-    if not discover.is_open(chain, shard):
-        return NodeSource(discover.assumed(nodes, chain, shard).networks, file)
+    if not probe.is_open(chain, shard):
+        return NodeSource(probe.assumed(nodes, chain, shard).networks, file)
     # Ids are unique within a network, and which nodes make a network is not known yet.
-    found = discover.assumed(ids_once(nodes), chain, shard)
+    found = probe.assumed(ids_once(nodes), chain, shard)
     _refuse_before_asking(NodeSource(found.networks, file), **values)
-    found = asyncio.run(discover.discover(nodes, chain, shard))
+    found = asyncio.run(probe.discover(nodes, chain, shard))
     return NodeSource(found.networks, file, tuple(found.notes))
 
 

@@ -1,18 +1,26 @@
-"""Probes a node once, for `check` and before `serve`: chain id, blocks 0 and 1, head, latency, role, WebSocket."""
+"""Asks nodes what they are: for `check` and before `serve`.
+
+A probe asks a node once: chain id, blocks 0 and 1, head, latency, role, WebSocket.
+
+Discovery asks the nodes of a command line for their chain and shard; nodes that serve the same make a network.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from rpcaccel import chains
-from rpcaccel.chains import Identity, Probe
+from rpcaccel.chains import Chain, Identity, Probe
+from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.config.value_types import network_name, parse_node
 from rpcaccel.controlplane.nodes.probes import Asker, block_hash
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, wanted_of
 from rpcaccel.core.heads.identity import judge as judge_claims
@@ -244,3 +252,165 @@ def number(said: object) -> int:
     if (found := as_number(said)) is None:
         raise ProbeError("answered with something that is not a number")
     return found
+
+
+DEFAULT_CHAIN, DEFAULT_SHARD = "harmony", 0
+"""The chain and the shard that are served when no node answers."""
+DISCOVERY_SECONDS = 3.0
+"""Seconds that nodes get to tell what they serve; a node that has not answered by then is taken for one like the
+others."""
+_PAUSE = 0.25
+"""Seconds between two questions to a node that did not answer."""
+
+
+class Said(NamedTuple):
+    """The chain and the shard that a node claims to serve, and its chain id; None where the node tells no chain id."""
+
+    chain: str
+    shard: int
+    eth_chain_id: int | None = None
+
+
+class Discovery(NamedTuple):
+    """The networks to be served, that of the first node first, and sentences about nodes that did not answer."""
+
+    networks: list[UrlNetwork]
+    notes: list[str]
+
+
+def assumed(texts: Sequence[str], chain: str | None, shard: int | None) -> Discovery:
+    """One network of all nodes, of the chain and shard that the operator names, or of the default ones. No node is
+    asked."""
+    named, number_of_shard = chain or DEFAULT_CHAIN, DEFAULT_SHARD if shard is None else shard
+    return Discovery([UrlNetwork(network_name(named, number_of_shard), named, number_of_shard, tuple(texts))], [])
+
+
+def is_open(chain: str | None, shard: int | None) -> bool:
+    """Whether the chain or the shard is left for the nodes to tell."""
+    if chain is None:
+        return True
+    return shard is None and chain in chains.names() and chains.load(chain).identity.shard is not None
+
+
+async def discover(
+    texts: Sequence[str],
+    chain: str | None,
+    shard: int | None,
+    *,
+    wait: float = DISCOVERY_SECONDS,
+    connect: Callable[[NodeSettings], Asker] = HttpNodeClient,
+) -> Discovery:
+    """Ask nodes, written URL[,weight=N][,id=NAME] and known to be well written, what they serve.
+
+    Args:
+        chain: the chain that the operator names; None: the nodes are asked.
+        shard: the shard that the operator names; None: the nodes are asked.
+        wait: seconds after which a node that has not answered is taken for one like the others.
+    """
+    nodes = [NodeSettings.model_validate({"id": "node", **parse_node(text)}) for text in texts]
+    answered, deadline = asyncio.Event(), asyncio.get_running_loop().time() + wait
+    questions = [_ask(connect(node), chain, shard, answered, deadline) for node in nodes]
+    replies = await asyncio.gather(*questions)
+    said = [_completed(one, replies) if isinstance(one, Said) else one for one in replies]
+    known = [one for one in said if isinstance(one, Said)]
+    if not known:
+        found = assumed(texts, chain, shard)
+        network = found.networks[0]
+        note = (
+            f"no node has said within {wait:g} s what it serves ({said[0]}): taken for nodes of {network.name};"
+            " if they are others, say so with --chain and --shard, or start again when they answer"
+        )
+        return Discovery(found.networks, [note])
+    names = _names(known)
+    places = [one if isinstance(one, Said) else known[0] for one in said]
+    networks = [
+        UrlNetwork(
+            name,
+            place.chain,
+            place.shard,
+            tuple(text for text, own in zip(texts, places, strict=True) if own == place),
+            None if name == network_name(place.chain, place.shard) else place.eth_chain_id,
+        )
+        for place, name in sorted(names.items(), key=lambda pair: places.index(pair[0]))
+    ]
+    notes = [
+        f"{node.url.shown} has not said what it serves ({one}): taken for a node of {names[known[0]]}"
+        for node, one in zip(nodes, said, strict=True)
+        if isinstance(one, str)
+    ]
+    return Discovery(networks, notes)
+
+
+def _completed(said: Said, others: Sequence[Said | str]) -> Said:
+    """The claim of a node, with the chain id of another node of the same chain and shard where the node tells none."""
+    if said.eth_chain_id is not None:
+        return said
+    alike = (other for other in others if isinstance(other, Said) and other[:2] == said[:2] and other.eth_chain_id)
+    return next(alike, said)
+
+
+def _names(known: Sequence[Said]) -> dict[Said, str]:
+    """A name for each network. The name holds the chain id where two networks would have the same name."""
+    names: dict[Said, str] = {}
+    for said in known:
+        plain = network_name(said.chain, said.shard)
+        alike = {other.eth_chain_id for other in known if network_name(other.chain, other.shard) == plain}
+        marked = len(alike) > 1 and said.eth_chain_id is not None
+        names[said] = f"{plain}-{said.eth_chain_id}" if marked else plain
+    return names
+
+
+async def _ask(
+    upstream: Asker, chain: str | None, shard: int | None, answered: asyncio.Event, deadline: float
+) -> Said | str:
+    """The claim of a node, or the reason why there is none, in words. The node is asked again until `deadline`, or
+    until another node has answered."""
+    clock = asyncio.get_running_loop().time
+    try:
+        while True:
+            last = answered.is_set()
+            try:
+                said = await _said(ProbedNode(upstream, max(0.05, deadline - clock())), chain, shard)
+            except ProbeError as error:
+                if last or clock() + _PAUSE >= deadline:
+                    return str(error)
+            else:
+                answered.set()
+                return said
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE):
+                    await answered.wait()
+    finally:
+        await upstream.close()
+
+
+async def _said(asked: ProbedNode, chain: str | None, shard: int | None) -> Said:
+    """The claim of a node. Raises ProbeError when the node does not answer."""
+    found = chains.load(chain) if chain else await _chain(asked)
+    identity = found.identity
+    if shard is None:
+        shard = DEFAULT_SHARD if identity.shard is None else number(await asked.fact(identity.shard))
+    try:
+        return Said(found.name, shard, number(await asked.fact(identity.eth_chain_id)))
+    except ProbeError:
+        return Said(found.name, shard)
+
+
+async def _chain(asked: ProbedNode) -> Chain:
+    """The only chain whose nodes answer the call for the head as this node does. Raises ProbeError."""
+    answering, trouble = [], "no chain is known"
+    for name in chains.names():
+        candidate = chains.load(name)
+        try:
+            number(await asked.fact(candidate.identity.head))
+        except ProbeError as error:
+            trouble = str(error)
+            if not asked.answers:
+                break  # the node does not answer anything
+        else:
+            answering.append(candidate)
+    for candidate in answering:
+        others = [other for other in answering if other is not candidate]
+        if not any(other.rules.get(candidate.identity.head.method).known for other in others):
+            return candidate
+    raise ProbeError(trouble if not answering else "it answers as the nodes of several chains do")

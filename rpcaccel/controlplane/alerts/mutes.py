@@ -109,7 +109,10 @@ class Mutes:
             muted = ", ".join(left) or "nothing"
             raise OperationRefused(404, "not-found", f"{what} is not muted; what is: {muted}")
         self._mutes = left
-        log.info("alerts are muted", what=what, seconds=seconds, by=by, reason=reason)
+        if seconds:
+            log.info("alerts are muted", what=what, seconds=seconds, by=by, reason=reason)
+        else:
+            log.info("a mute is ended", what=what, by=by)
         await self._save()
 
     async def _save(self) -> None:

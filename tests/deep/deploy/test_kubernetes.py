@@ -25,7 +25,7 @@ import yaml
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.config.load import load
 from rpcaccel.config.value_types import parse_duration, parse_size
-from rpcaccel.controlplane.stats.metric_table import EXPOSED
+from rpcaccel.controlplane.stats.prometheus import EXPOSED
 from rpcaccel.simnode.server.factories import harmony_chain
 from tests.deep.deploy.manifests import (
     COMPONENTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.controlplane.stats.metric_table import EXPOSED
+from rpcaccel.controlplane.stats.prometheus import EXPOSED
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import STEADY, Fleet
 from tests.support.running import PATIENT, Serve

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rpcaccel.config.sections import ErrorsSettings
-from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
+from rpcaccel.controlplane.stats.prometheus import EXPOSED, Exposed
 from rpcaccel.core.replies.failure import FailureKind, is_node_fault
 from rpcaccel.core.stats.counters import HITS
 from tests.support.services import ROOT, Process, require

@@ -13,7 +13,7 @@ import typer
 from rpcaccel.cli.main import app
 from rpcaccel.config.load import PREFIX, load
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.stats.metric_table import EXPOSED
+from rpcaccel.controlplane.stats.prometheus import EXPOSED
 from rpcaccel.simnode.chain.knobs import LIES, PUSH_FAULTS, Knobs
 from tests.support.services import ROOT
 

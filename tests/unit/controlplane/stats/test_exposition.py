@@ -13,8 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from rpcaccel.controlplane.stats.metric_table import Exposed
-from rpcaccel.controlplane.stats.prometheus import Form, Sample, escaped, exposition, number
+from rpcaccel.controlplane.stats.prometheus import Exposed, Form, Sample, escaped, exposition, number
 from rpcaccel.core.stats.histogram import BOUNDS, BUCKETS, Histogram
 
 GAUGE = Exposed("rpcaccel_moments", "gauge", 'A back\\slash, a "quote" and\na new line.', ("source", "network"))

@@ -1,4 +1,4 @@
-from rpcaccel.controlplane.stats.metric_table import EXPOSED
+from rpcaccel.controlplane.stats.prometheus import EXPOSED
 
 
 def test_every_metric_is_named_once_and_explained() -> None:

@@ -5,8 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 import rpcaccel
-from rpcaccel.controlplane.stats.metric_table import EXPOSED
-from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, CUT_REASONS, render
+from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, CUT_REASONS, EXPOSED, render
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step

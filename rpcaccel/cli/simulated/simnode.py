@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from rpcaccel.cli.banner import reachable
-from rpcaccel.cli.bench import seconds
+from rpcaccel.cli.load.bench import seconds
 from rpcaccel.config.secrets import Listen, format_listen
 from rpcaccel.controlplane.workers.sockets import ListenError, reason_of
 

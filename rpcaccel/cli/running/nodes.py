@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rpcaccel.cli import admin_client, completion, node_worth, terminal
+from rpcaccel.cli import admin_client, completion, terminal
+from rpcaccel.cli.running import node_worth
 from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.config.value_types import NODE_TEXT, default_id, parse_node

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rpcaccel.cli.record import Pseudonyms
+from rpcaccel.cli.load.record import Pseudonyms
 from rpcaccel.simnode.chain.addresses import parse, to_hex, to_one
 
 ADDRESS = bytes.fromhex("7c41e0668b551f4f902cfaec05b5bdca68b124ce")

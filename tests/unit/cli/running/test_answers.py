@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcaccel.cli.answers import question, rows
 from rpcaccel.cli.main import run
+from rpcaccel.cli.running.answers import question, rows
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.services import Program
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rpcaccel.cli.main import run
-from rpcaccel.cli.simnode import build, serve
+from rpcaccel.cli.simulated.simnode import build, serve
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.core.replies.answer import Answer

@@ -123,7 +123,7 @@ def lines(info: RunningInfo, nodes: Sequence[SimNode], rate: float) -> list[str]
 
 async def _traffic(listen: str, node: SimNode, rng: Random, stop: asyncio.Event, rate: float) -> None:
     from rpcaccel.bench.load.workload import World
-    from rpcaccel.cli import traffic
+    from rpcaccel.cli.simulated import traffic
     from rpcaccel.simnode.chain import addresses
 
     made = node.chain.generator
@@ -136,6 +136,6 @@ async def _traffic(listen: str, node: SimNode, rng: Random, stop: asyncio.Event,
 
 
 async def _subscriber(listen: str, stop: asyncio.Event) -> None:
-    from rpcaccel.cli import traffic
+    from rpcaccel.cli.simulated import traffic
 
     await traffic.subscribe(f"ws://{banner.reachable(listen)}/", stop)

@@ -7,8 +7,8 @@ import json
 import pytest
 from rich.console import Console
 
+from rpcaccel.cli.running.views import CLIENTS, SUBSCRIPTIONS
 from rpcaccel.cli.terminal import TableColumn, table
-from rpcaccel.cli.views import CLIENTS, SUBSCRIPTIONS
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
 from tests.support.described_answers import problems

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from rpcaccel.cli.demo import look_around
+from rpcaccel.cli.simulated.demo import look_around
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.supervisor import RunningInfo
 from rpcaccel.simnode.server.factories import harmony_nodes

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.bench.load.workload import World
-from rpcaccel.cli.traffic import METHODS, draw, run, subscribe
+from rpcaccel.cli.simulated.traffic import METHODS, draw, run, subscribe
 from rpcaccel.simnode.server.factories import harmony_nodes
 
 CONTRACT = "0x" + "00" * 20

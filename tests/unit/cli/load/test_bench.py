@@ -16,7 +16,7 @@ import pytest
 from benchmarks.responder import Responder
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.report.report import Report
-from rpcaccel.cli import bench
+from rpcaccel.cli.load import bench
 from rpcaccel.cli.main import run
 from tests.support.services import Program, free_port
 from tests.support.serving import responding_apart

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 import typer
 
-from rpcaccel.cli.settings import parse
+from rpcaccel.cli.running.settings import parse
 from tests.support.sample_control import SampleControl
 from tests.unit.cli.conftest import Ask
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from rpcaccel.cli.main import run
-from rpcaccel.cli.nodes import NODES, doing, met
+from rpcaccel.cli.running.nodes import NODES, doing, met
 from rpcaccel.cli.terminal import table
 from tests.support.sample_control import SampleControl
 from tests.unit.cli.conftest import Ask

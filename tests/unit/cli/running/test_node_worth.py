@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rpcaccel.cli.main import run
-from rpcaccel.cli.node_worth import REPORT, columns, differed, said
+from rpcaccel.cli.running.node_worth import REPORT, columns, differed, said
 from rpcaccel.cli.terminal import table
 from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.sample_control import SampleControl

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rpcaccel.cli import admin_client, bench
+from rpcaccel.cli import admin_client
+from rpcaccel.cli.load import bench
 
 if TYPE_CHECKING:
     from rpcaccel.bench.load.progress import Watch

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from rpcaccel import __version__
-from rpcaccel.cli import admin_client, bench, terminal
+from rpcaccel.cli import admin_client, terminal
+from rpcaccel.cli.load import bench
 from rpcaccel.config.value_types import parse_size
 from rpcaccel.simnode.chain.addresses import parse as read
 from rpcaccel.simnode.chain.addresses import to_hex, to_one

@@ -82,7 +82,7 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel bench table --direct http://node:9500 --serve auto -n 200 -c 50
     """
     from rpcaccel.bench.runs import table as measuring
-    from rpcaccel.cli import bench_targets
+    from rpcaccel.cli.load import bench_targets
 
     target(direct)  # a faulty URL is reported before any proxy is started
     with (
@@ -195,7 +195,7 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel bench compare before.toml after.toml --runs 10 -d 10s -o compare.html
     """
     from rpcaccel.bench.runs import compare as measuring
-    from rpcaccel.cli import bench_targets
+    from rpcaccel.cli.load import bench_targets
 
     one, other = bench_targets.names(a, b)
     asked = measuring.CompareOptions(

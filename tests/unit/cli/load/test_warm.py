@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.cli import warm_proxy, warm_texts
 from rpcaccel.cli.admin_client import RemoteError
+from rpcaccel.cli.load import warm, warm_proxy
+from rpcaccel.cli.load.warm_proxy import IDLE, ProxyFacts
 from rpcaccel.cli.main import run
-from rpcaccel.cli.warm_proxy import IDLE, ProxyFacts
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.warming.job import WarmingJob, WarmingOrder
@@ -174,22 +174,22 @@ async def ran(job: WarmingJob, **more: Any) -> WarmingRunner:
 
 def test_the_operator_is_warned_of_what_makes_the_job_useless() -> None:
     facts = warm_proxy.told(document(), URL, "")
-    first, second, third = warm_texts.warnings(facts, made(9, 5), {"eth_call": "not kept: the settings say so"})
+    first, second, third = warm.warnings(facts, made(9, 5), {"eth_call": "not kept: the settings say so"})
     assert "neither a disk tier (--disk) nor Redis" in first
     assert second == "eth_call: not kept: the settings say so"
     assert third.startswith("it goes up to block 5: ")
-    assert list(warm_texts.warnings(FACTS, made(), {})) == []
+    assert list(warm.warnings(FACTS, made(), {})) == []
 
 
 async def test_the_progress_is_told_in_a_line() -> None:
     runner = await ran(made(5000, 9000))
-    assert warm_texts.progress(runner) == "0 of 5,000 blocks"
+    assert warm.progress(runner) == "0 of 5,000 blocks"
     finish(runner.job, True)
     for source in ("memory", "disk", "miss", "miss"):
         runner.tally.answered(source, 1000)
     runner.trouble = "-32005 too many\x1b"
     runner.tally.failed(2, "a", "no")
-    line = warm_texts.progress(runner)
+    line = warm.progress(runner)
     assert line == "1 of 5,000 blocks, 0 calls/s, 50% hits, 4 kB, 1 failed, waits: -32005 too many\\x1b"
 
 
@@ -200,7 +200,7 @@ async def test_a_pause_for_the_sake_of_quotas_is_told() -> None:
     guard = QuotaGuard(read)
     await guard.look()
     runner = await ran(made(), guard=guard)
-    assert "waits: a has 50% of its day's quota left" in warm_texts.progress(runner)
+    assert "waits: a has 50% of its day's quota left" in warm.progress(runner)
 
 
 async def test_the_end_is_told_in_words_and_for_programs(tmp_path: Path) -> None:
@@ -210,14 +210,14 @@ async def test_the_end_is_told_in_words_and_for_programs(tmp_path: Path) -> None
     runner.tally.answered("miss", 500)
     for _ in range(3):
         runner.tally.failed(2, "a", "no")
-    said = warm_texts.summary(runner, FACTS, 65.0)
+    said = warm.summary(runner, FACTS, 65.0)
     assert said == "x: 1 blocks of 1..5 done in 65 s; 2 calls, 1 kB: 1 were there already, 1 fetched, 3 failed"
-    found = warm_texts.document(runner, FACTS, 65.0)
+    found = warm.document(runner, FACTS, 65.0)
     assert (found["blocks"], found["left"], found["there"], found["fetched"], found["failed"]) == (1, 4, 1, 1, 3)
     assert found["failures"] == [{"method": "a", "text": "no", "first": 2, "count": 3}]
     runner.broken = "50 blocks in a row failed"
     runner.tally.unwritten = 7
-    assert list(warm_texts.complaints(runner, tmp_path)) == [
+    assert list(warm.complaints(runner, tmp_path)) == [
         "block 2: a: no (and 2 more calls of it)",
         "7 answers found no room in the queue to the disk or Redis, so some may be in memory alone; "
         "a lower --rate prevents that",
@@ -229,15 +229,15 @@ async def test_the_end_is_told_in_words_and_for_programs(tmp_path: Path) -> None
 async def test_a_proxy_that_tells_no_sources_is_not_taken_for_one_that_had_nothing() -> None:
     runner = await ran(made())
     runner.tally.answered("", 500)
-    assert "the proxy does not tell which it had" in warm_texts.summary(runner, FACTS, 1.0)
-    assert "hits" not in warm_texts.progress(runner)
+    assert "the proxy does not tell which it had" in warm.summary(runner, FACTS, 1.0)
+    assert "hits" not in warm.progress(runner)
 
 
 async def test_nothing_to_do_is_said() -> None:
     job = made()
     finish(job, *[True] * 5)
     job.blocks = 0
-    said = warm_texts.summary(await ran(job), FACTS, 0.1)
+    said = warm.summary(await ran(job), FACTS, 0.1)
     assert said == "x: nothing to do, everything up to block 5 was fetched before"
 
 
@@ -246,11 +246,11 @@ async def test_nothing_to_do_is_said() -> None:
     [(0.123, "0.12 s"), (42.0, "42 s"), (600.0, "10 min"), (12_000.0, "3 h 20 min"), (439_200.0, "5 d 2 h")],
 )
 def test_times_are_rough(seconds: float, said: str) -> None:
-    assert warm_texts.duration(seconds) == said
+    assert warm.duration(seconds) == said
 
 
 @pytest.mark.parametrize(
     ("count", "said"), [(0, "0 B"), (999, "999 B"), (4000, "4 kB"), (12_345_678, "12.3 MB"), (10**16, "10,000 TB")]
 )
 def test_sizes_are_rough(count: int, said: str) -> None:
-    assert warm_texts.size(count) == said
+    assert warm.size(count) == said

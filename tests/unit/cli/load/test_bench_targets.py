@@ -10,7 +10,7 @@ import typer
 
 from benchmarks.peers import post, refused
 from benchmarks.rounds import BODIES
-from rpcaccel.cli import bench_targets
+from rpcaccel.cli.load import bench_targets
 from tests.support.serving import responding_apart
 
 

@@ -1,0 +1,1 @@
+"""Commands that make calls: measurements, recordings, replays, and filling the cache."""

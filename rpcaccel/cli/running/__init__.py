@@ -1,0 +1,1 @@
+"""Commands that ask a running proxy, and change it."""

@@ -1,0 +1,1 @@
+"""Simulated nodes, and the demo with them."""
