@@ -177,12 +177,15 @@ def _rows(run: Run, seen: StatsEntry, sources: Counter[str]) -> Iterator[Row]:
 
 def _nodes(run: Run) -> Iterator[Row]:
     """What each node did for the proxy: attempts sent to it, repeated ones included."""
-    calls, failures = run.counted("node_calls_total", "node"), run.counted("node_failures_total", "node")
-    times = run.times("node_seconds", "node")
+    label = "network/node"
+    calls, failures = run.counted("node_calls_total", label), run.counted("node_failures_total", label)
+    times = run.times("node_seconds", label)
+    alone = len({node.partition("/")[0] for node in calls}) == 1
     for node, number in calls.items():
-        yield f"{node}: calls", "", f"{count(number)} ({percent(number / sum(calls.values()))})"
-        yield f"{node}: mean, ms", "", milliseconds(times[node].mean if node in times else None)
-        yield f"{node}: without an answer", "", count(failures.get(node, 0.0))
+        shown = node.partition("/")[2] if alone else node
+        yield f"{shown}: calls", "", f"{count(number)} ({percent(number / sum(calls.values()))})"
+        yield f"{shown}: mean, ms", "", milliseconds(times[node].mean if node in times else None)
+        yield f"{shown}: without an answer", "", count(failures.get(node, 0.0))
 
 
 def _of_the_swarm(environment: Environment) -> Iterator[str]:

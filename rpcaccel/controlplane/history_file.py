@@ -36,6 +36,11 @@ _Slice = tuple[Bucket, dict[str, Bucket | None]]
 log = structlog.get_logger("rpcaccel.history")
 
 
+def _slot_seconds(saved: tuple[str, object]) -> int:
+    """The length of the slots of a saved range: the longest reach back farthest."""
+    return {"1h": 1, "24h": 2, "7d": 3}.get(saved[0], 0)
+
+
 class HistoryKeeper:
     """Takes up the history at the start, and saves it now and then and at the end."""
 
@@ -74,7 +79,8 @@ class HistoryKeeper:
             begins_as_version_1 = opened.read(1) == b"\x92"
         if begins_as_version_1:
             self._take_over(path.read_bytes())
-            log.warning("the history of an older version was taken over, but for the last day of each node")
+            cut = ", and for the older half of what found no room" if self._history.table.cut else ""
+            log.warning(f"the history of an older version was taken over, but for the last day of each node{cut}")
         else:
             self._history.table.load(path)
         self._history.until = self._wall()
@@ -88,7 +94,7 @@ class HistoryKeeper:
             slices = [
                 (group, over, msgspec.msgpack.decode(one, type=_Slice))
                 for group in ("network", "client")
-                for over, contents in saved.get(f"{group}s", {}).items()
+                for over, contents in sorted(saved.get(f"{group}s", {}).items(), key=_slot_seconds, reverse=True)
                 for one in contents
             ]
             for group, over, (whole, parts) in slices:

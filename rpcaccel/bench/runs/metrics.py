@@ -19,10 +19,10 @@ class MetricsReading(Struct, frozen=True):
     samples: Mapping[str, list[tuple[dict[str, str], float]]]
 
     def sums(self, name: str, label: str) -> dict[str, float]:
-        """The values of a metric, added up by the value of a label."""
+        """The values of a metric, added up by the value of a label, or of several (`a/b`)."""
         found = defaultdict[str, float](float)
         for labels, value in self.samples.get(name, ()):
-            found[labels.get(label, "")] += value
+            found[_named(labels, label)] += value
         return dict(found)
 
     def total(self, name: str) -> float:
@@ -30,16 +30,20 @@ class MetricsReading(Struct, frozen=True):
         return sum(value for _, value in self.samples.get(name, ()))
 
     def histograms(self, name: str, label: str) -> dict[str, Histogram]:
-        """The histograms of a metric, added up by the value of a label."""
+        """The histograms of a metric, added up by the value of a label, or of several (`a/b`)."""
         running: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
         for labels, value in self.samples.get(f"{name}_bucket", ()):
-            running[labels.get(label, "")][float(labels["le"])] += value
+            running[_named(labels, label)][float(labels["le"])] += value
         seconds = self.sums(f"{name}_sum", label)
         return {
             key: Histogram([*_inside(bounds)], seconds.get(key, 0.0))
             for key, bounds in running.items()
             if len(bounds) == BUCKETS
         }
+
+
+def _named(labels: Mapping[str, str], label: str) -> str:
+    return "/".join(labels.get(one, "") for one in label.split("/"))
 
 
 def _inside(running: Mapping[float, float]) -> Iterator[int]:

@@ -26,7 +26,14 @@ from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.alerts.alert_book import Alert, AlertBook
 from rpcaccel.controlplane.alerts.alert_messages import body_of, news_of_test
 from rpcaccel.controlplane.alerts.mutes import Mute, Mutes
-from rpcaccel.controlplane.alerts.receiver import WEBHOOK_SUBJECT, AlertNews, Delivered, Receiver, WebhookNow
+from rpcaccel.controlplane.alerts.receiver import (
+    MAX_RETRY_AFTER_SECONDS,
+    WEBHOOK_SUBJECT,
+    AlertNews,
+    Delivered,
+    Receiver,
+    WebhookNow,
+)
 from rpcaccel.controlplane.stats.snapshot import AlertFigures, Notice
 from rpcaccel.controlplane.workers.operations import OperationRefused
 from rpcaccel.dataplane.upstream.http_messages import retry_after
@@ -90,7 +97,7 @@ async def post_to_webhook(name: str, webhook: WebhookSettings, body: bytes) -> D
             session,
             session.post(URL(webhook.url.reveal()), data=body, headers=headers, allow_redirects=False) as reply,
         ):
-            status, wait = reply.status, retry_after(reply.headers)
+            status, wait = reply.status, retry_after(reply.headers, MAX_RETRY_AFTER_SECONDS)
     except TimeoutError:
         error = f"no answer within {webhook.timeout:g} s"
     except (aiohttp.ClientError, ValueError) as failure:
@@ -101,13 +108,18 @@ async def post_to_webhook(name: str, webhook: WebhookSettings, body: bytes) -> D
     return Delivered(webhook=name, ok=not error, status=status, error=error, seconds=took, retry_after=wait or 0.0)
 
 
+_LATER = frozenset({408, 425, 429})
+"""Statuses of a receiver that would take the message later."""
+
+
 def _judged(status: int) -> str:
     """The words for a status that is no success."""
     if 200 <= status < 300:
         return ""
     if 300 <= status < 400:
         return f"HTTP {status}: redirects are not followed"
-    return f"HTTP {status}: it does not take the message" if 400 <= status < 500 else f"HTTP {status}"
+    refused = 400 <= status < 500 and status not in _LATER
+    return f"HTTP {status}: it does not take the message" if refused else f"HTTP {status}"
 
 
 def _reason(error: Exception) -> str:
@@ -187,6 +199,8 @@ class Alerting:
             outcome = Delivered(webhook=name, ok=False, error="a bug; the log has it")
         before = receiver.now.error
         receiver.done(news, outcome, self._clock(), self._wall(), self._rng)
+        if not outcome.ok and receiver.settings is not settings:  # the failure is not that of the settings now in force
+            receiver.adopt(receiver.settings, self._clock())
         error = receiver.now.error
         if error and error != before:
             log.warning("a webhook is not told of alerts", webhook=name, reason=error)

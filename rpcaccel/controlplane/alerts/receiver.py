@@ -116,8 +116,13 @@ class Receiver:
         """
         firing = {id: one for id, one in alerts.items() if one.state == "firing" and self._wants(one)}
         self._follow_ends(firing, unix)
-        if now < self._not_before:
-            return []
+        news = self._untold(firing, now)
+        if not news and self._failed_tries:
+            self._give_up()
+        return news if now >= self._not_before else []
+
+    def _untold(self, firing: Mapping[str, Alert], now: float) -> list[AlertNews]:
+        """How the state of the moment differs from what the webhook knows."""
         repeat = self.settings.repeat or math.inf
         news = []
         for id, alert in firing.items():
@@ -173,6 +178,11 @@ class Receiver:
         self.now.sent["failed"] += 1
         self.now.state = "failing" if self._failed_tries >= FAILING_TRIES else "retrying"
         self.now.error, self.now.status = outcome.error, outcome.status
+
+    def _give_up(self) -> None:
+        """Forget a failure to tell what is over: nothing is tried again, so nothing would end it."""
+        self._retry(self._not_before)
+        self.now.state, self.now.error = "untried" if self.now.taken_at is None else "well", ""
 
     def _retry(self, not_before: float) -> None:
         self._failed_tries, self._not_before, self.now.next_try = 0, not_before, None

@@ -50,7 +50,8 @@ METHOD_BUCKETS = 60
 LOOK_SECONDS = 5.0
 """Seconds between two looks at how far nodes are behind."""
 MAX_PENDING_SLOTS = 20
-"""Slots that wait to be added to the table; where nobody asks for more, they are added at once."""
+"""Slots that wait to be added to the table. Where there are more, they are added, or the oldest two become one while
+another thread works on the table."""
 _SLOT_SECONDS = min(one.every for rollups in ROLLUPS.values() for one in rollups.values())
 
 MethodKey = tuple[str, str]
@@ -130,8 +131,8 @@ _decode = msgspec.msgpack.Decoder(Bucket).decode
 class History:
     """The seconds, the table, and the snapshots needed to look back a minute."""
 
-    __slots__ = ("_live", "_lock", "_looked", "_means", "_methods", "_open", "_pending", "_snapshots", "_windows",
-                 "nodes", "spacing", "table", "until")  # fmt: skip
+    __slots__ = ("_live", "_lock", "_looked", "_means", "_methods", "_open", "_pending", "_snapshots",
+                 "_spending", "_windows", "nodes", "spacing", "table", "until")  # fmt: skip
 
     def __init__(self, spacing: float = 5.0, span: float = 60.0) -> None:
         """`spacing`: seconds between the snapshots kept; `span`: seconds that a window may reach back."""
@@ -139,6 +140,7 @@ class History:
         self.table = HistoryTable()
         self.nodes = NodeHistory(self.table, self.flush)
         self._means: dict[MethodKey, float] = {}
+        self._spending: dict[str, tuple[float, dict[str, tuple[int, int]]]] = {}
         self._live: deque[Second] = deque(maxlen=LIVE_SECONDS)
         self._lock = threading.Lock()
         """Held for a moment by whoever changes the open slot."""
@@ -161,7 +163,7 @@ class History:
             self._add(snapshot, now, at, views)
         self._windows.clear()
         if len(self._pending) > MAX_PENDING_SLOTS:
-            self.flush()
+            self._flush_or_join()
         if not self._snapshots or now - self._snapshots[-1][0] >= self.spacing:
             if self._snapshots:
                 since, before = self._snapshots[-1]
@@ -169,6 +171,17 @@ class History:
                 methods = {key: bucket_of(cells, now - since, at) for key, cells in by_method(called).items()}
                 self._methods.append((at, methods))
             self._snapshots.append((now, snapshot))
+
+    def _flush_or_join(self) -> None:
+        """Add what waits to the table, or have less of it wait while another thread works on the table."""
+        if self.table.lock.acquire(blocking=False):
+            try:
+                self.flush()
+            finally:
+                self.table.lock.release()
+        else:
+            with self._lock:
+                self._pending.appendleft(_joined(self._pending.popleft(), self._pending.popleft()))
 
     def _add(self, snapshot: TallySnapshot, now: float, at: float, views: Sequence[NodeView]) -> None:
         slot = self._open
@@ -209,7 +222,9 @@ class History:
         with self.table.lock:
             with self._lock:
                 self._close()
-            for slot in [self._pending.popleft() for _ in range(len(self._pending))]:
+                slots = list(self._pending)
+                self._pending.clear()
+            for slot in slots:
                 passed, seconds, at = delta(slot.after, slot.before), slot.ended - slot.began, slot.at
                 self.take_in("network", at, seconds, _by_network(passed, seconds, at, slot.spared))
                 self.take_in("client", at, seconds, dict(_by_client(passed.clients, seconds, at)))
@@ -243,6 +258,22 @@ class History:
             return self.table.total(span, part) if span else None
         buckets = self.buckets(over, part)
         return summed(buckets, sum(one.seconds for one in buckets), buckets[-1].at) if buckets else None
+
+    def spending(self, over: Range) -> Mapping[str, tuple[int, int]]:
+        """The node calls of each network that were made, and those that were spared; as they were up to a twentieth of
+        the range's slot ago."""
+        known = self._spending.get(over)
+        if known is None or not 0 <= self.until - known[0] < SPACING[over] / 20:
+            known = self._spending[over] = self.until, self._spent(over)
+        return known[1]
+
+    def _spent(self, over: Range) -> dict[str, tuple[int, int]]:
+        if over != "5m":
+            span = self._span(over, "network")
+            return self.table.spending(span) if span else {}
+        names = {name for one in self.points() for name in one.networks if name}
+        totals = {name: self.total(over, name) for name in names}
+        return {name: (one.node_calls, one.spared_calls) for name, one in totals.items() if one is not None}
 
     def covering(self, over: Range, since: float | None = None) -> Range:
         """The finest range that reaches as far back as `over` does or, with `since` (seconds since 1970), as that time
@@ -291,6 +322,15 @@ class History:
         if start[0] == now:
             return None
         return Window(now - start[0], delta(newest, start[1]))
+
+
+def _joined(one: _Slot, other: _Slot) -> _Slot:
+    """Two slots, of which the second began when the first ended, as one."""
+    spared = dict(one.spared)
+    for name, (calls, time) in other.spared.items():
+        so_far = spared.get(name, (0, 0.0))
+        spared[name] = so_far[0] + calls, so_far[1] + time
+    return _Slot(one.began, one.before, other.ended, other.after, other.at, spared, one.looks + other.looks)
 
 
 def _spared_by_network(cells: Iterable[Cell], means: dict[MethodKey, float]) -> dict[str, Spared]:

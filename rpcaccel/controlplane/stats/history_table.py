@@ -5,9 +5,8 @@ so that all of them tell the same of the same time, and the newest slot is merel
 1970. Sums are made by SQLite, which holds no interpreter lock meanwhile. The table may be used by any thread, by one
 at a time: a sum of a day of 30 nodes takes up to a second, so the event loop leaves it to others.
 
-The clock may be set while the program runs. A rollup keeps a number of slots, whatever their times are: those nearest
-to now. What a clock that is wrong for a while seems to have made too old, or not yet due, is shown again when the
-clock is right.
+The clock may be set while the program runs. A rollup keeps a number of slots until now, and as many after it: what a
+clock that is behind for a while makes seem not yet due is kept, and shown again when the clock is right.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Rollup(Struct, frozen=True):
     shown: int
     """Slots that the range covers."""
     kept: int
-    """Slots that are kept: more than are shown, so that a wrong clock has some to push out."""
+    """Slots that are kept: more than are shown, so that a clock which is ahead for a while has some to push out."""
 
 
 ROLLUPS: dict[str, dict[str, Rollup]] = {
@@ -101,6 +100,8 @@ class HistoryTable:
 
     def __init__(self, max_bytes: int = MAX_TABLE_BYTES) -> None:
         self._max_bytes = max_bytes
+        self.cut = 0
+        """How often the older half of a rollup was deleted for want of room."""
         self.lock = threading.RLock()
         """Held by each method; also by whoever makes one step of several."""
         self._db = sqlite3.connect("file::memory:", check_same_thread=False, uri=True)
@@ -139,18 +140,20 @@ class HistoryTable:
             )
 
     def _bound_slots(self, rollup: str, most: int, at: float) -> None:
-        """Delete the slots that are farthest from now."""
-        surplus = self._rows(
-            f"SELECT rollup, slot FROM history WHERE rollup = ? AND kind = '{WHOLE}' "
-            "ORDER BY abs(at - ?) LIMIT -1 OFFSET ?", (rollup, at, most),
-        )  # fmt: skip
-        self._db.executemany(f"DELETE FROM history WHERE rollup = ? AND {_OF_KINDS} AND slot = ?", surplus)
+        """Delete the oldest slots of those until now, and of those that seem to be yet to come."""
+        for side in ("<=", ">"):
+            surplus = self._rows(
+                f"SELECT rollup, slot FROM history WHERE rollup = ? AND kind = '{WHOLE}' AND at {side} ? "
+                "ORDER BY at DESC LIMIT -1 OFFSET ?", (rollup, at, most),
+            )  # fmt: skip
+            self._db.executemany(f"DELETE FROM history WHERE rollup = ? AND {_OF_KINDS} AND slot = ?", surplus)
 
     def _bound_bytes(self) -> None:
         pages, unused, size = (
             self._rows(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
         )
         if (pages - unused) * size > self._max_bytes:
+            self.cut += 1
             largest = self._rows("SELECT rollup FROM history GROUP BY rollup ORDER BY count(*) DESC LIMIT 1")[0][0]
             self._db.execute(
                 f"DELETE FROM history WHERE rollup = :rollup AND {_OF_KINDS} AND slot <= "
@@ -189,6 +192,15 @@ class HistoryTable:
             {**asdict(span), "part": part},
         )
         return replace(bucket_from(at, seconds, numbers), nodes={(part, ""): NodeSums(calls or 0)})
+
+    def spending(self, span: Span) -> dict[str, tuple[int, int]]:
+        """The node calls of each network that were made, and those that were spared, over a span of networks."""
+        rows = self._rows(
+            "SELECT network, sum(iif(kind = 'node', calls, 0)), sum(spared_calls) FROM history "
+            f"WHERE {_IN_SPAN} AND kind IN ('network', 'node') GROUP BY network",
+            asdict(span),
+        )
+        return {network: (made, saved) for network, made, saved in rows}
 
     def _part(self, span: Span, part: str, times: str, numbers: Sequence[str]) -> list[Any]:
         return self._rows(
@@ -233,11 +245,17 @@ class HistoryTable:
         return self._rows(f"SELECT max(at) FROM history WHERE kind = '{WHOLE}'")[0][0] or 0.0
 
     def save(self, path: Path) -> None:
-        """Copy the table into an empty file. Raises OSError."""
+        """Copy the table into an empty file. Raises OSError. The lock is not held while the disk is written, which may
+        hang."""
         try:
-            with contextlib.closing(sqlite3.connect(path)) as file, self.lock:
+            with (
+                contextlib.closing(sqlite3.connect(":memory:")) as copy,
+                contextlib.closing(sqlite3.connect(path)) as file,
+            ):
+                with self.lock:
+                    self._db.backup(copy)
                 file.execute("PRAGMA journal_mode = OFF")
-                self._db.backup(file)
+                copy.backup(file)
         except sqlite3.Error as error:
             raise OSError(str(error)) from None
 

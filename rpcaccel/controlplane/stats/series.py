@@ -280,15 +280,16 @@ def _sums(history: History, over: Range, network: str, prices: Mapping[str, floa
     if whole is None:
         return None
     paid = {name: price / A_MILLION for name, price in prices.items() if price and network in ("", name)}
-    parts = [(found, price) for name, price in paid.items() if (found := history.total(over, name)) is not None]
+    spent = history.spending(over) if paid else {}
+    parts = [(*spent[name], price) for name, price in paid.items() if name in spent]
     return extended(
         Sums,
         figures(whole),
         node_calls=whole.node_calls,
         spared_calls=whole.spared_calls,
         spared_seconds=whole.spared_seconds,
-        node_cost=sum(part.node_calls * price for part, price in parts) if paid else None,
-        spared_cost=sum(part.spared_calls * price for part, price in parts) if paid else None,
+        node_cost=sum(made * price for made, _, price in parts) if paid else None,
+        spared_cost=sum(saved * price for _, saved, price in parts) if paid else None,
     )
 
 

@@ -296,21 +296,21 @@ def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
     return _refused(kind, _STATUS_WORDS[kind], reply, answer)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a Retry-After header names, directly or by a date (RFC 9110 section 10.2.3), MAX_REST_SECONDS at
-    the most.
+def retry_after(headers: Mapping[str, str], longest: float = MAX_REST_SECONDS) -> float | None:
+    """The seconds that a Retry-After header names, directly or by a date (RFC 9110 section 10.2.3), `longest` at the
+    most.
 
     None when the header names no time in the future: a time of 0 would make the proxy ask again at once.
     """
     told = headers.get("Retry-After", "").strip()
     if told.replace(".", "", 1).isdecimal():
-        return min(float(told), MAX_REST_SECONDS) or None
+        return min(float(told), longest) or None
     try:
         until = parsedate_to_datetime(told)
         # Counted from the reply's own Date header if there is one: the node's clock and ours may differ.
         here = headers.get("Date")
         since = parsedate_to_datetime(here).timestamp() if here else time.time()
-        return min(max(0.0, until.timestamp() - since), MAX_REST_SECONDS) or None
+        return min(max(0.0, until.timestamp() - since), longest) or None
     except (ValueError, TypeError, OverflowError):
         return None
 

@@ -21,7 +21,7 @@ VERSION = FORMAT * 1000 + SCHEMA
 """What a file must have been made for."""
 _APPLICATION = int.from_bytes(b"rpca", "big")
 PAGE_BYTES = 4096
-BUSY_SECONDS, PATIENT_SECONDS = 0.1, 2.0
+BUSY_SECONDS, PATIENT_SECONDS = 0.01, 2.0
 """How long a job waits for another process that writes: a batch, behind which lookups wait and which is tried
 again; opening the file and a purge."""
 _MAX_KEPT_LOG_BYTES = 16 << 20

@@ -33,6 +33,8 @@ CLOSE_SECONDS, MIN_CLOSE_SECONDS = 3.0, 0.5
 """What the last writes and closing the file may take together at the end, and what closing has at the least."""
 MAX_DAMAGED, DAMAGED_SECONDS = 32, 3600.0
 """Entries of a file that may be met damaged within so many seconds before the whole file is set aside."""
+NOTICED_AT_ONCE = 100
+"""Hot entries that one job takes note of."""
 READ_AHEAD_KEYS = 50
 """Entries that are read ahead at once, so that no lookup waits for long behind them."""
 
@@ -115,6 +117,8 @@ class DiskStore(NoStore):
         self._lookups = Lookups(self._read, settings.read_timeout, lambda: self._file.leave(too_slow))
         self._queue = WriteQueue(settings.queue)
         self._writing = False
+        self._hot: list[tuple[bytes, Entry]] = []
+        """Entries that are still to be taken note of as hot."""
         self._held_up = False
         """Has another process just held the file? Then writes wait a little, so that lookups come between."""
         self._next_flush: asyncio.TimerHandle | None = None
@@ -135,7 +139,7 @@ class DiskStore(NoStore):
         """Write what is queued, for a bounded time, and close the file."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + CLOSE_SECONDS
-        while self._file.writable and len(self._queue) and loop.time() < ends:
+        while self._file.writable and (len(self._queue) or self._hot) and loop.time() < ends:
             self._flush()
             await self._file.answer(_nothing, ends - loop.time())
         await self._file.close(max(MIN_CLOSE_SECONDS, ends - loop.time()))
@@ -287,13 +291,23 @@ class DiskStore(NoStore):
     def notice(self, hot: Mapping[bytes, Entry]) -> None:
         """Take note of entries that were hits in memory: they are kept from being evicted, and are read ahead after a
         restart. Does nothing while something else is written."""
-        if self._file.writable and not self._writing:
-            self._write(lambda file: file.notice(hot), self._noticed)
+        if not self._hot:
+            self._hot = list(hot.items())
+            self._notice_some()
+
+    def _notice_some(self) -> None:
+        """Take note of some of the hot entries, few enough that no lookup waits for long behind them."""
+        some, self._hot = dict(self._hot[:NOTICED_AT_ONCE]), self._hot[NOTICED_AT_ONCE:]
+        if not some or not self._file.writable or self._writing:
+            self._hot = []
+            return
+        self._write(lambda file: file.notice(some), self._noticed)
 
     def _noticed(self, absent: Mapping[bytes, Entry] | DiskFault) -> None:
-        """Write what is hot and not there any more."""
+        """Write what is hot and not there any more, and go on with the next ones."""
         for key, entry in absent.items() if not isinstance(absent, DiskFault) else ():
             self.put(key, entry, inf)
+        self._notice_some()
 
     def resize(self, size: int) -> None:
         """Apply a new bound (bytes). A file above it shrinks little by little."""

@@ -46,8 +46,8 @@ ZSTD_LEVEL = 3
 """The level of zstd. Levels up to 15 gain nothing more on answers of a few kB with a dictionary, and cost more."""
 MIN_COMPRESSED_BYTES = 64
 """Bytes of the shortest result that is compressed."""
-TRAINING_SAMPLES = 256
-"""Results on which a dictionary is trained."""
+TRAINING_SAMPLES, TRAINING_BYTES = 256, 512 << 10
+"""Results on which a dictionary is trained, or bytes of fewer long ones: training takes the thread of the file."""
 MAX_SAMPLE_BYTES = 32 << 10
 MAX_SAMPLED_BYTES = 16 << 20
 """Bytes of all samples that are held; no further samples are taken beyond."""
@@ -177,7 +177,11 @@ class Compression:
 
     def due(self) -> list[str]:
         """The topics that have enough samples."""
-        return [topic for topic, samples in self._samples.items() if len(samples) >= TRAINING_SAMPLES]
+        return [
+            topic
+            for topic, samples in self._samples.items()
+            if len(samples) >= TRAINING_SAMPLES or sum(map(len, samples)) >= TRAINING_BYTES
+        ]
 
     def train(self, topic: str, number: int) -> bytes | None:
         """Train a dictionary on the samples of a topic, and use it under this number; returns its body for the file.

@@ -150,7 +150,7 @@ class OpenFile:
             await asyncio.wait([self._left], timeout=0.0 if more else TICK_SECONDS)
             if self._left.done():
                 return self._left.result()
-            looked = await self._run(_look_after)
+            looked, more = await self._run(_look_after), False  # after a fault, the next look waits
             if not isinstance(looked, DiskFault):
                 replaced, more, self.state = looked
                 if replaced:

@@ -157,7 +157,8 @@ class Leases:
             while waiting := self._unsent.pop(server, None):
                 for start in range(0, len(waiting), MAX_PIPELINED_COMMANDS):
                     group = waiting[start : start + MAX_PIPELINED_COMMANDS]
-                    said = await server.send(Any, [command for command, _ in group], self._write_timeout)
+                    commands = [command for command, _ in group]
+                    said = await server.send(Any, commands, self._write_timeout, errors_count=False)
                     for (_, reply), one in zip(group, said, strict=True):
                         reply.set_result(one)
         finally:

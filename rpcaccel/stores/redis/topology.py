@@ -130,10 +130,13 @@ class Server:
         values = chain.from_iterable(convert(answers, list[Values]))
         return dict(zip(chain.from_iterable(slots.values()), values, strict=True))
 
-    async def send(self, shape: Any, commands: Sequence[Command], within: float) -> list[Any]:
+    async def send(
+        self, shape: Any, commands: Sequence[Command], within: float, *, errors_count: bool = True
+    ) -> list[Any]:
         """Send commands in one pipeline; return for each its reply, or the exception why there is none. Never raises.
 
-        `shape` is the type of all replies; one of another shape is an exception. `within` is in seconds.
+        `shape` is the type of all replies; one of another shape is an exception. `within` is in seconds. Without
+        `errors_count`, a server that answers by an error is not taken for one that fails: it may read well.
         """
         try:
             async with asyncio.timeout(within):
@@ -144,7 +147,7 @@ class Server:
         fault = next((reply for reply in replies if isinstance(reply, Exception) and not is_about_key(reply)), None)
         if fault is None:
             self.succeeded()
-        else:
+        elif errors_count:
             self.failed(fault)
         return replies
 

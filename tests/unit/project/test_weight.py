@@ -13,7 +13,7 @@ from tests.support.services import ROOT
 WIDE = 12
 """Files from which a package is hard to hold in mind."""
 BOUNDS = {
-    "lines of the product": (65_350, 300),
+    "lines of the product": (65_450, 300),
     "files of the product": (365, 5),
     "packages past 12 files": (2, 0),
     "public names in two or more files": (60, 0),

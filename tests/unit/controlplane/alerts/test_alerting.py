@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -36,6 +37,9 @@ class Told:
         self.bodies: list[tuple[str, Any]] = []
         self.error: str | Exception = ""
         """Why a message is not taken; empty when it is."""
+        self.retry_after = 0.0
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Called while a message is on its way."""
         self.alerting = Alerting(clock=self.clock.now, wall=self.clock.now, rng=Random(1), post=self._post)
         self.alerting.adopt(settings(**webhooks))
 
@@ -43,7 +47,8 @@ class Told:
         self.bodies.append((webhook.url.host, orjson.loads(body)))
         if isinstance(self.error, Exception):
             raise self.error
-        return Delivered(webhook=name, ok=not self.error, error=self.error)
+        self.meanwhile()
+        return Delivered(webhook=name, ok=not self.error, error=self.error, retry_after=self.retry_after)
 
     async def look(self, *notices: Notice, after: float = PACE_SECONDS) -> None:
         """Let time pass, look, and let every task say what it has to say."""
@@ -77,6 +82,17 @@ async def test_other_settings_of_a_webhook_do_not_make_it_ring_again_and_another
     told.alerting.adopt(settings(ops={"url": "https://new.example"}))
     await told.look(NODE, OTHER)
     assert [len(one) for one in told.messages("new.example")] == [2]
+
+
+async def test_settings_that_change_while_a_message_is_on_its_way_are_tried_at_once() -> None:
+    told = Told(ops=OPS)
+    told.error, told.retry_after = REFUSED, 3600.0
+    told.meanwhile = lambda: told.alerting.adopt(settings(ops={**OPS, "timeout": 5}))
+    await told.look(NODE)
+    told.meanwhile = lambda: None
+    await told.look(NODE)
+    await told.look(NODE)
+    assert len(told.messages()) == 2
 
 
 async def test_a_webhook_that_fails_needs_attention_and_tells_it_to_the_others_alone() -> None:

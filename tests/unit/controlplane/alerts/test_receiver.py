@@ -161,6 +161,15 @@ def test_a_webhook_is_failing_after_some_tries_and_well_with_the_next_message_th
     assert (told.receiver.now.error, told.receiver.now.next_try, told.receiver.now.taken_at) == ("", None, told.now)
 
 
+def test_a_failure_to_tell_what_is_over_is_over_as_well() -> None:
+    told = Told()
+    for _ in range(FAILING_TRIES):
+        told.look("a", outcome=FAILED, after=MAX_BACKOFF_SECONDS)
+    assert told.receiver.now.state == "failing"
+    told.look()
+    assert (told.receiver.now.state, told.receiver.now.error, told.receiver.now.next_try) == ("untried", "", None)
+
+
 def test_a_test_that_is_taken_and_other_settings_end_the_wait_for_the_next_try() -> None:
     told = Told()
     test = [AlertNews(alert=_alert("test"), status="test")]

@@ -159,17 +159,17 @@ def test_the_event_loop_never_waits_for_whoever_reads_the_table() -> None:
     reader = threading.Thread(target=read)
     reader.start()
     begun.wait(20)
-    for second in range(100):
+    for second in range(1000):
         called(tally, 1)
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
-    assert len(history.points()) == len(history.buckets("5m")) == 99
+    assert len(history.points()) == len(history.buckets("5m")) == LIVE_SECONDS
     assert (history.window(10.0), repr(history)) != (None, "")
     assert not ended.is_set(), "the reader is still there"
     ended.set()
     reader.join(20)
     total = history.total("1h")
     assert total is not None
-    assert (total.calls, history.nodes.total("hour").seconds) == (99, 99.0)
+    assert (total.calls, history.nodes.total("hour").seconds) == (999, 999.0)
 
 
 def test_a_hit_spares_a_node_call_and_the_mean_miss_of_its_method() -> None:

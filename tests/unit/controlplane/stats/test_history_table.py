@@ -141,6 +141,12 @@ def test_slots_of_a_clock_that_was_wrong_for_long_make_room_for_those_of_now() -
     assert len(story.shown("1h")) == 241
 
 
+def test_a_clock_that_is_behind_for_long_takes_nothing_of_what_is_newest() -> None:
+    story = Story(at=4_000_000_000.0).lives(400, every=15.0)
+    Story(1_000_000.0, story.table).lives(400, every=15.0)
+    assert len(story.shown("1h")) == 241
+
+
 def test_of_many_rows_of_a_slot_those_with_the_most_calls_are_kept() -> None:
     table, most = HistoryTable(), MAX_ROWS["client"]
     for at in (1_000_005.0, 1_000_006.0):

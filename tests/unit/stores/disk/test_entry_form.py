@@ -20,6 +20,7 @@ from rpcaccel.stores.disk.entry_form import (
     MAX_SAMPLE_BYTES,
     MAX_SAMPLED_BYTES,
     MIN_COMPRESSED_BYTES,
+    TRAINING_BYTES,
     TRAINING_SAMPLES,
     Compression,
     decode,
@@ -169,11 +170,16 @@ def test_a_dictionary_that_another_process_trained_is_used_unless_it_is_damaged(
 def test_samples_are_bounded() -> None:
     compression = Compression(no_dictionary)
     largest = b"[" + b"1" * (MAX_SAMPLE_BYTES - 2) + b"]"
-    for topic in range(MAX_SAMPLED_BYTES // MAX_SAMPLE_BYTES // (TRAINING_SAMPLES - 1) + 2):
-        for _ in range(TRAINING_SAMPLES - 1):
+    too_few = TRAINING_BYTES // MAX_SAMPLE_BYTES - 1
+    for topic in range(MAX_SAMPLED_BYTES // MAX_SAMPLE_BYTES // too_few + 2):
+        for _ in range(too_few):
             compression.compress(str(topic), largest)
-    compression.compress("0", b"[" + b"1" * MIN_COMPRESSED_BYTES + b"]")
+    compression.compress("0", largest)
     assert compression.due() == []
+    few = Compression(no_dictionary)
+    for _ in range(too_few + 1):
+        few.compress("0", largest)
+    assert few.due() == ["0"]
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
