@@ -19,7 +19,7 @@ import structlog
 from rpcaccel.controlplane.settings.kept_file import replacing
 from rpcaccel.controlplane.stats.buckets import Bucket
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.history_table import MAX_TABLE_BYTES
+from rpcaccel.controlplane.stats.history_table import MAX_TABLE_BYTES, ROLLUPS
 
 FLUSH_SECONDS = 15.0
 """Seconds between two times that what was counted is added to the table."""
@@ -34,11 +34,6 @@ _Slice = tuple[Bucket, dict[str, Bucket | None]]
 """The whole, and its parts; None for one that equals the whole."""
 
 log = structlog.get_logger("rpcaccel.history")
-
-
-def _slot_seconds(saved: tuple[str, object]) -> int:
-    """The length of the slots of a saved range: the longest reach back farthest."""
-    return {"1h": 1, "24h": 2, "7d": 3}.get(saved[0], 0)
 
 
 class HistoryKeeper:
@@ -94,8 +89,8 @@ class HistoryKeeper:
             slices = [
                 (group, over, msgspec.msgpack.decode(one, type=_Slice))
                 for group in ("network", "client")
-                for over, contents in sorted(saved.get(f"{group}s", {}).items(), key=_slot_seconds, reverse=True)
-                for one in contents
+                for over in reversed(ROLLUPS[group])  # the longest first: what finds no room is of the shortest
+                for one in saved.get(f"{group}s", {}).get(over, [])
             ]
             for group, over, (whole, parts) in slices:
                 buckets = {"": whole, **{name: part or whole for name, part in parts.items()}}

@@ -39,6 +39,8 @@ from rpcaccel.controlplane.workers.operations import OperationRefused
 from rpcaccel.dataplane.upstream.http_messages import retry_after
 
 log = structlog.get_logger("rpcaccel.alerts")
+_LATER = frozenset({408, 425, 429})
+"""Statuses of a receiver that would take the message later."""
 _NO_CONNECTION = "no connection"
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.ClientConnectorDNSError, "the name of its host is not found"),
@@ -106,10 +108,6 @@ async def post_to_webhook(name: str, webhook: WebhookSettings, body: bytes) -> D
         error = _judged(status)
     took = time.monotonic() - begun
     return Delivered(webhook=name, ok=not error, status=status, error=error, seconds=took, retry_after=wait or 0.0)
-
-
-_LATER = frozenset({408, 425, 429})
-"""Statuses of a receiver that would take the message later."""
 
 
 def _judged(status: int) -> str:

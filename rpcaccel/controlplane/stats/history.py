@@ -181,7 +181,8 @@ class History:
                 self.table.lock.release()
         else:
             with self._lock:
-                self._pending.appendleft(_joined(self._pending.popleft(), self._pending.popleft()))
+                if len(self._pending) > MAX_PENDING_SLOTS:  # the other thread may have taken all of them just now
+                    self._pending.appendleft(_joined(self._pending.popleft(), self._pending.popleft()))
 
     def _add(self, snapshot: TallySnapshot, now: float, at: float, views: Sequence[NodeView]) -> None:
         slot = self._open
@@ -193,9 +194,7 @@ class History:
         if now > slot.ended:
             passed, seconds = delta(snapshot, slot.after), now - slot.ended
             saved = _spared_by_network(passed.cells, self._means)
-            for name, (calls, time) in saved.items():
-                so_far = slot.spared.get(name, (0, 0.0))
-                slot.spared[name] = so_far[0] + calls, so_far[1] + time
+            slot.spared = _spared_together(slot.spared, saved)
             self._add_second(_by_network(passed, seconds, at, saved), seconds, at)
             crossed = at // _SLOT_SECONDS != slot.at // _SLOT_SECONDS
             slot.ended, slot.after, slot.at = now, snapshot, at
@@ -326,11 +325,17 @@ class History:
 
 def _joined(one: _Slot, other: _Slot) -> _Slot:
     """Two slots, of which the second began when the first ended, as one."""
-    spared = dict(one.spared)
-    for name, (calls, time) in other.spared.items():
-        so_far = spared.get(name, (0, 0.0))
-        spared[name] = so_far[0] + calls, so_far[1] + time
+    spared = _spared_together(one.spared, other.spared)
     return _Slot(one.began, one.before, other.ended, other.after, other.at, spared, one.looks + other.looks)
+
+
+def _spared_together(one: Mapping[str, Spared], other: Mapping[str, Spared]) -> dict[str, Spared]:
+    """What two whiles spared each network, added up."""
+    found = dict(one)
+    for name, (calls, time) in other.items():
+        so_far = found.get(name, (0, 0.0))
+        found[name] = so_far[0] + calls, so_far[1] + time
+    return found
 
 
 def _spared_by_network(cells: Iterable[Cell], means: dict[MethodKey, float]) -> dict[str, Spared]:

@@ -290,7 +290,7 @@ class DiskStore(NoStore):
 
     def notice(self, hot: Mapping[bytes, Entry]) -> None:
         """Take note of entries that were hits in memory: they are kept from being evicted, and are read ahead after a
-        restart. Does nothing while something else is written."""
+        restart. Does nothing while something else is written, or earlier ones are noted."""
         if not self._hot:
             self._hot = list(hot.items())
             self._notice_some()
