@@ -5,7 +5,7 @@ errors of nodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
@@ -18,8 +18,6 @@ from rpcaccel.core.replies.failure import FailureKind
 class QuotaSettings(Section):
     """The calls that a node may be asked for by all workers together. Days and months are those of UTC; what is used is
     kept over restarts beside the state file."""
-
-    beside: ClassVar[str] = '[[networks.harmony-s0.nodes]]\nid = "own"\nurl = "http://127.0.0.1:9500"'
 
     second: Number = Field(
         default=0,
@@ -47,8 +45,6 @@ class QuotaSettings(Section):
 
 class RouteSettings(Section):
     """Methods that go to tagged nodes only."""
-
-    beside: ClassVar[str] = '[networks.harmony-s0]\nnodes = [{ url = "http://127.0.0.1:9500", tags = ["archive"] }]'
 
     methods: MethodPatterns = Field(
         min_length=1,

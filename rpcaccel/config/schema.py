@@ -127,8 +127,6 @@ def describe(path: tuple[str, ...], field: Mapping[str, Any]) -> Described:
 FIRST = "0.2.0"
 """The first version that was released; a field that came later says so (sections.Since)."""
 
-_NAMES = {"networks": "harmony-s0", "nodes": "own", "accounts": "ops", "keys": "my-dapp", "rules": "eth_getLogs"}
-"""The name that an example has in each table of names; "example" in any other."""
 _KIND_WORDS = {"switch": "true or false", "whole": "whole number"}
 _PROGRAM = "Keys of the whole program, which stand in a file before its first table."
 _KNOWN = {"chains": chains.names, "balancers": balancers.names}
@@ -136,38 +134,19 @@ _KNOWN = {"chains": chains.names, "balancers": balancers.names}
 _INTRODUCTION = """\
 # Settings
 
-This page lists every key of the configuration file. [Configure](configure.md) explains how to work with settings.
-`make reference` writes the page from the model of the settings, `rpcaccel check --reference` prints it for the version
-that is installed, and `rpcaccel check --schema` prints the same keys as JSON Schema.
+Look up a key of the configuration file; [Configure](configure.md) says where values come from and how they are changed.
+`make reference` writes this page from the model of the settings, and `rpcaccel check --reference` prints it for the
+version that is installed.
 
 - **Key** is the path that faults, commands and the admin API use. `*` stands for a name that you choose (of a network,
   a node, an account, a method), or for the position of a table in a list of tables.
-- **Takes** is the type with its bounds. A *size* is a number of bytes, or a text such as `"256MB"` (256,000,000 bytes)
-  or `"5MiB"` (5 times 1,048,576 bytes). A *duration* is a number of seconds, or a text such as `"30ms"`, `"10s"`,
-  `"2m"` or `"12h"`. A *secret text* is never shown again.
-- **Default** is what holds where the key is absent. *Required* means that there is no default; *unset* means that the
+- **Takes**: a *size* is a number of bytes, or a text such as `"256MB"` or `"5MiB"`. A *duration* is a number of
+  seconds, or a text such as `"30ms"`, `"10s"`, `"2m"` or `"12h"`. A *secret text* is never shown again.
+- **Default** holds where the key is absent. An example follows where the default says little. Where it is *unset*, the
   explanation says what happens.
-- **Applied** says when a change at run time is in force: *at once* is the next call, *new workers* is after SIGHUP, and
-  *restart* is after a restart of the program.
-- **Since** is the first version that has the key.
-
-The block below each table is a part of a configuration file with every key of the table. Its comment shows the
-environment variable of one key. The other keys have variables as well: `RPCACCEL_` and the path in capitals, with `__`
-for each dot, and `_` for each character that a variable cannot hold. A list of tables is one variable with a JSON list.
+- A change at run time is in force with the next call. *New workers*: it waits for SIGHUP. *Restart*: it waits for a
+  restart of the program. `0.3.0` and the like: the key is there since that version.
 """
-
-
-class _Place(NamedTuple):
-    """Where a table stands."""
-
-    path: tuple[str, ...] = ()
-    """Its path, with EACH for names and positions."""
-    written: tuple[str, ...] = ()
-    """Its path in the header of an example, with names."""
-    variables: str | None = "RPCACCEL_"
-    """The first part of its environment variables; None where keys have none."""
-    is_list: bool = False
-    """It is a member of a list of tables."""
 
 
 class _Row(NamedTuple):
@@ -185,34 +164,35 @@ class _Row(NamedTuple):
 def page(*, restart: Collection[str], new_workers: Collection[str], flags: Mapping[str, str]) -> str:
     """The page. `restart` and `new_workers` are the paths whose changes wait for those; `flags` names the flag of a
     path."""
-    root = schema()
-    waits = {**dict.fromkeys(new_workers, "new workers"), **dict.fromkeys(restart, "restart")}
-    found = list(tables(Settings, root))
-    links = [f"[{_title(place)}](#{_anchor(_title(place))})" for place, _, _ in found]
-    sections = [_section(place, model, rows, waits, flags) for place, model, rows in found]
-    return "\n".join([_INTRODUCTION, " · ".join(links), *sections]) + "\n"
+    waits = {**dict.fromkeys(new_workers, "New workers"), **dict.fromkeys(restart, "Restart")}
+    sections = [_section(path, model, rows, waits, flags) for path, model, rows in tables(Settings, schema())]
+    return "\n".join([_INTRODUCTION.rstrip("\n"), *sections]) + "\n"
 
 
-def tables(model: type[Section], root: Mapping[str, Any]) -> Iterator[tuple[_Place, type[Section], list[_Row]]]:
-    """The tables of a model with their keys, the outer ones first. `root` is the model's JSON Schema. Raises ValueError
-    naming a field that should have an example."""
-    return _tables(model, root, root.get("$defs", {}), _Place())
+def tables(
+    model: type[Section], root: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, ...], type[Section], list[_Row]]]:
+    """The tables of a model with their paths and keys, the outer ones first. `root` is the model's JSON Schema. Raises
+    ValueError naming a field that should have an example."""
+    return _tables(model, root, root.get("$defs", {}), ())
 
 
 def _tables(
-    model: type[Section], table: Mapping[str, Any], tables: Mapping[str, Any], place: _Place
-) -> Iterator[tuple[_Place, type[Section], list[_Row]]]:
+    model: type[Section], table: Mapping[str, Any], tables: Mapping[str, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], type[Section], list[_Row]]]:
     """Each table of the model with its keys: first a table's own, then those that it has in common with others."""
     rows: list[_Row] = []
-    inner: list[tuple[type[Section], Mapping[str, Any], _Place]] = []
+    inner: list[tuple[type[Section], Mapping[str, Any], tuple[str, ...]]] = []
     for name in sorted(table["properties"], key=lambda name: _inherits(model, name)):
         field = table["properties"][name]
+        here = (*path, name)
         below, several = members(field, tables)
         if below is not None:
-            inner.append((_section_in(model.model_fields[name].annotation), below, _below(place, name, field, several)))
+            section = _section_in(model.model_fields[name].annotation)
+            inner.append((section, below, (*here, EACH) if several else here))
         if below is None or several:
-            rows.append(_row((*place.path, name), field, required=name in table.get("required", ())))
-    yield place, model, rows
+            rows.append(_row(here, field, required=name in table.get("required", ())))
+    yield path, model, rows
     for part, below, there in inner:
         yield from _tables(part, below, tables, there)
 
@@ -226,21 +206,6 @@ def _section_in(annotation: Any) -> type[Section]:
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     return next(_section_in(part) for part in reversed(get_args(annotation)) if part is not Ellipsis)
-
-
-def _below(place: _Place, name: str, field: Mapping[str, Any], several: bool) -> _Place:
-    """The place of the table, or of each of several tables, under a key."""
-    is_list, example = field.get("type") == "array", _NAMES.get(name, "example")
-    named = several and (not is_list or name == "nodes")  # a variable finds a node by its id
-    variables = None if place.variables is None or (is_list and not named) else f"{place.variables}{_capitals(name)}__"
-    if named and variables is not None:
-        variables += f"{_capitals(example)}__"
-    written = (*place.written, name, *([example] if several and not is_list else ()))
-    return _Place((*place.path, name, *([EACH] if several else ())), written, variables, is_list)
-
-
-def _capitals(name: str) -> str:
-    return "".join(char if char.isalnum() else "_" for char in name.upper())
 
 
 def _row(path: tuple[str, ...], field: Mapping[str, Any], *, required: bool) -> _Row:
@@ -326,35 +291,22 @@ def _toml(value: Any, kind: str) -> str:
 
 
 def _section(
-    place: _Place, model: type[Section], rows: list[_Row], waits: Mapping[str, str], flags: Mapping[str, str]
+    path: tuple[str, ...],
+    model: type[Section],
+    rows: list[_Row],
+    waits: Mapping[str, str],
+    flags: Mapping[str, str],
 ) -> str:
-    about = " ".join((model.__doc__ or "").split()) if place.path else _PROGRAM
-    lines = [f"\n## {_title(place)}\n", about, ""]
-    lines += ["| key | takes | default | applied | since | explanation |", "|---|---|---|---|---|---|"]
+    about = " ".join((model.__doc__ or "").split()) if path else _PROGRAM
+    title = f"`{'.'.join(path)}`" if path else "The program"
+    lines = [f"\n## {title}\n", about, ""]
+    lines += ["| key | takes | default | explanation |", "|---|---|---|---|"]
     for row in rows:
-        when = next((when for at, when in waits.items() if f"{row.path}.".startswith(f"{at}.")), "at once")
-        text = row.text + (f" Flag: `{flags[row.path]}`." if row.path in flags else "")
-        cells = (f"`{row.path}`", row.takes, row.default, when, row.since, text)
+        when = next((when for at, when in waits.items() if f"{row.path}.".startswith(f"{at}.")), "")
+        notes = (row.text, f"Flag: `{flags[row.path]}`." if row.path in flags else "", f"*{when}.*" if when else "",
+                 f"`{row.since}`." if row.since != FIRST else "")  # fmt: skip
+        says_all = row.example in (None, row.default.strip("`")) or row.takes == "true or false"
+        default = row.default if says_all else f"{row.default}, e.g. `{row.example}`"
+        cells = (f"`{row.path}`", row.takes, default, " ".join(filter(None, notes)))
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join([*lines, "", "```toml", *_block(place, model, rows), "```"])
-
-
-def _block(place: _Place, model: type[Section], rows: list[_Row]) -> Iterator[str]:
-    """The keys of a table as a file holds them, below the variable of one of them, of a number if there is one."""
-    shown = [(row.path.rpartition(".")[2], row.example) for row in rows if row.example is not None]
-    if place.variables is not None:
-        key, example = next((pair for pair in shown if pair[1].strip('"')[0].isdigit()), shown[0])
-        yield f"# in the environment: {place.variables}{_capitals(key)}={example}"
-    if model.beside:
-        yield f"{model.beside}\n"
-    if place.path:
-        yield f"[[{'.'.join(place.written)}]]" if place.is_list else f"[{'.'.join(place.written)}]"
-    yield from (f"{key} = {example}" for key, example in shown)
-
-
-def _title(place: _Place) -> str:
-    return f"`{'.'.join(place.path)}`" if place.path else "The program"
-
-
-def _anchor(title: str) -> str:
-    return "".join(char for char in title.lower().replace(" ", "-") if char.isalnum() or char in "-_")
+    return "\n".join(lines)

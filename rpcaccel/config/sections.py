@@ -38,8 +38,6 @@ class Section(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
     )
-    beside: ClassVar[str] = ""
-    """Lines of TOML without which an example of this section is not valid (config.schema)."""
 
 
 SINCE = "x-since"

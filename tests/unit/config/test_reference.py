@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import pytest
 from pydantic import Field
@@ -15,7 +15,6 @@ from rpcaccel.config.value_types import Duration, Size, Whole
 class InnerPart(Section):
     """An inner table."""
 
-    beside: ClassVar[str] = "[other]"
     calls: Whole = Field(default=3, ge=1, description="Calls.")
 
 

@@ -5,26 +5,25 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from rpcaccel import balancers, chains
 from rpcaccel.cli.main import run
-from rpcaccel.config.errors import dotted
-from rpcaccel.config.load import load_told
 from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import Section
+from rpcaccel.config.validate import validate
 from rpcaccel.controlplane.settings.ledger import OF_A_WORKER, OF_THE_PROGRAM
 from tests.support.services import ROOT
 
 PAGE = (ROOT / "docs" / "settings.md").read_text()
 ROWS = {row[0].strip("`"): row for row in (line[2:-2].split(" | ") for line in re.findall(r"^\| `.*$", PAGE, re.M))}
 TITLES = re.findall(r"^## `?([^`\n]+)`?$", PAGE, re.M)
-BLOCKS = dict(zip(TITLES, re.findall(r"^```toml\n(.*?)```", PAGE, re.M | re.S), strict=True))
-NODES = {"RPCACCEL_NETWORKS__HARMONY_S0__NODES": "http://a,id=own http://b,id=other"}
-"""The nodes of blocks that show none."""
+EXAMPLE = re.compile(r"`([^`]*)`$")
+"""What a file may hold, at the end of the cell of the default."""
+LISTS = {"nodes", "routes", "error_rules"}
+NODES = [{"url": "http://a", "id": "own", "tags": ["archive"]}, {"url": "http://b", "id": "other"}]
 
 
 def keys(model: type[Section], above: str = "") -> Iterator[str]:
@@ -52,45 +51,38 @@ def test_the_page_is_what_the_model_gives(capsys: pytest.CaptureFixture[str]) ->
 def test_every_key_has_one_row_and_no_other_row_is_there() -> None:
     assert sorted(ROWS) == sorted(keys(Settings))
     assert len(ROWS) == len(re.findall(r"^\| `", PAGE, re.M))
-    assert [row for row in ROWS.values() if len(row) != 6 or not all(row)] == []
+    assert [row for row in ROWS.values() if len(row) != 4 or not all(row)] == []
+
+
+def filled(title: str) -> dict[str, Any]:
+    """A document in which the table under a heading has the example, or the default, of each of its keys."""
+    above = "" if title == "The program" else f"{title}."
+    keys = [path.removeprefix(above) for path in ROWS if path.startswith(above)]
+    shown = {key: EXAMPLE.search(ROWS[above + key][2]) for key in keys if "." not in key}
+    text = "\n".join(f"{key} = {found[1]}" for key, found in shown.items() if found is not None)
+    document = tomllib.loads(re.sub(r"\$\{\w+:-(.*?)\}", r"\1", text))
+    parts = above.split(".")[:-1]
+    while parts:
+        last = parts.pop()
+        name = parts.pop() if last == "*" else last
+        key = "eth_getLogs" if name == "rules" else "harmony-s0"
+        document = {name: document if last != "*" else [document] if name in LISTS else {key: document}}
+        if name == "quota":
+            document["url"] = "http://a"
+    document.setdefault("networks", {}).setdefault("harmony-s0", {}).setdefault("nodes", NODES)
+    return document
 
 
 @pytest.mark.parametrize("title", TITLES)
-def test_a_block_is_a_valid_part_of_a_file_with_every_key_of_its_table(title: str, tmp_path: Path) -> None:
-    file = tmp_path / "block.toml"
-    file.write_text(BLOCKS[title])
-    assert load_told(file, environ={} if "nodes = " in BLOCKS[title] else NODES).settings.networks
-    above = "" if title == "The program" else f"{title}."
-    own = [path.removeprefix(above) for path in ROWS if path.startswith(above) and "." not in path.removeprefix(above)]
-    shown = re.findall(r"^(\w+) = ", re.split(r"^\[.*\]$", BLOCKS[title], flags=re.M)[-1], re.M)
-    tables = [path for path in own if f"{above}{path}.*" in TITLES and path not in shown]
-    assert shown == [path for path in own if path not in tables]
-
-
-@pytest.mark.parametrize("title", [title for title in TITLES if "# in the environment" in BLOCKS[title]])
-def test_the_variable_that_a_block_names_sets_the_key_of_its_table(title: str, tmp_path: Path) -> None:
-    block = BLOCKS[title]
-    found = re.match(r"# in the environment: (\w+)=(.*)", block)
-    assert found is not None
-    file = tmp_path / "block.toml"
-    file.write_text(block)
-    value = tomllib.loads(f"value = {found[2]}")["value"]
-    nodes = {} if "nodes" in block else NODES
-    told = load_told(
-        file, environ={**nodes, found[1]: str(value).lower() if isinstance(value, bool) else str(value)}
-    ).told
-    path = next(path for path, source in told.items() if source == found[1])
-    table, _, key = re.sub(r"\[(\d+)\]", r".\1", dotted(path)).rpartition(".")
-    above = "" if title == "The program" else title
-    assert re.fullmatch(re.escape(above).replace(r"\*", "[^.]+"), table)
-    assert f"{above}.{key}".strip(".") in ROWS
+def test_what_a_table_shows_as_defaults_and_examples_is_valid_together(title: str) -> None:
+    faults = validate(filled(title))
+    assert isinstance(faults, Settings), faults
 
 
 def test_what_waits_for_new_workers_or_a_restart_is_what_the_ledger_says() -> None:
-    for words, paths in (("restart", OF_THE_PROGRAM), ("new workers", OF_A_WORKER)):
-        said = {key for key, row in ROWS.items() if row[3] == words}
+    for word, paths in (("*Restart.*", OF_THE_PROGRAM), ("*New workers.*", OF_A_WORKER)):
+        said = {key for key, row in ROWS.items() if word in row[3]}
         assert said == {key for key in ROWS for path in paths if f"{key}.".startswith(f"{path}.")}
-    assert {row[3] for row in ROWS.values()} == {"at once", "new workers", "restart"}
 
 
 def test_every_chain_and_every_balancer_is_named() -> None:
