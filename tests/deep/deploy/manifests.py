@@ -22,7 +22,7 @@ EXAMPLE = FOLDER / "overlays" / "example"
 COMPONENTS = sorted(folder.name for folder in (FOLDER / "components").iterdir())
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
 OLDEST = "1.30"
-"""The oldest Kubernetes that knows all that is used; docs/kubernetes.md names it."""
+"""The oldest Kubernetes that knows all that is used; docs/install.md names it."""
 POD_IP = "10.1.2.3"
 METRICS_PASSWORD = "scrapes all day"
 

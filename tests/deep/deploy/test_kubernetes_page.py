@@ -1,4 +1,4 @@
-"""What docs/kubernetes.md says of the manifests is so: files, components, flags, patches and numbers."""
+"""What docs/install.md says of the manifests is so: files, components, flags, patches and numbers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from rpcaccel.config.load import load
 from tests.deep.deploy.manifests import COMPONENTS, FOLDER, OBJECTS, OLDEST, POD, TOMLS, flags_of, merged
 from tests.support.services import ROOT
 
-PAGE = ROOT / "docs" / "kubernetes.md"
+TEXT = (ROOT / "docs" / "install.md").read_text(encoding="utf-8").partition("## In Kubernetes")[2]
 
 
 def shown(kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return re.findall(rf"```{kind}\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_the_page_names_files_that_are_there_and_flags_that_commands_have() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 130
-    named = set(re.findall(r"deploy/kubernetes(?:/[\w.-]+)*", text))
+    named = set(re.findall(r"deploy/kubernetes(?:/[\w.-]+)*", TEXT))
     assert named
     assert not [path for path in named if not (ROOT / path).exists() and not path.endswith("overlays/mine")]
-    assert all((FOLDER / "components" / name).is_dir() for name in re.findall(r"component `([\w-]+)`", text))
-    assert set(re.findall(r"component `([\w-]+)`", text)) == set(COMPONENTS)
+    assert all((FOLDER / "components" / name).is_dir() for name in re.findall(r"component `([\w-]+)`", TEXT))
+    assert set(re.findall(r"component `([\w-]+)`", TEXT)) == set(COMPONENTS)
     for command, rest in re.findall(r"(?:rpcaccel|--) (passwd|serve|check) ([^\n]*)", "\n".join(shown("sh"))):
         assert set(re.findall(r"(?<=\s)--[a-z-]+", f" {rest}")) <= flags_of(command)
-    assert f"Kubernetes {OLDEST}" in text
+    assert f"Kubernetes {OLDEST}" in TEXT
 
 
 def test_what_the_page_shows_as_patches_fits_the_schema() -> None:
@@ -43,7 +41,7 @@ def test_what_the_page_shows_as_patches_fits_the_schema() -> None:
 
 def test_the_numbers_of_an_upgrade_on_the_page_are_those_of_the_manifests() -> None:
     settings = load(TOMLS[0], environ={})
-    numbers = re.findall(r"\*\*(\d+) s\*\*.*?\(`(\w+)`\)", PAGE.read_text(encoding="utf-8"))
+    numbers = re.findall(r"\*\*(\d+) s\*\*.*?\(`(\w+)`\)", TEXT)
     told = {name: float(seconds) for seconds, name in numbers}
     assert told == {
         "preStop": POD["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"],
