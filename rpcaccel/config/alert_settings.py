@@ -56,7 +56,7 @@ class WebhookSettings(Section):
     )
     format: Literal["json", "slack"] = Field(
         default="json",
-        description='"json" is the form that docs/alerts.md describes, "slack" the one that Slack, Mattermost and '
+        description='"json" is the form that docs/monitoring.md describes, "slack" the one that Slack, Mattermost and '
         "Discord's /slack take.",
     )
     least: Literal["warn", "bad"] = Field(

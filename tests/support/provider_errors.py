@@ -1,6 +1,6 @@
 """What nodes and providers say, each with the kind that it has to be read as.
 
-`python -m tests.support.provider_errors` writes the table of it in docs/errors.md.
+`python -m tests.support.provider_errors` writes the table of it in docs/monitoring.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rpcaccel.core.replies.failure import FailureKind, policy
 from tests.support.services import ROOT
 
-PAGE = ROOT / "docs" / "errors.md"
+PAGE = ROOT / "docs" / "monitoring.md"
 _FILE = Path(__file__).parent / "facts" / "provider_errors.tsv"
 
 
@@ -33,12 +33,12 @@ def _read() -> list[ProviderError]:
 
 PROVIDER_ERRORS = _read()
 
-_SHOWN = 4
+_SHOWN = 2
 """Texts of one kind that the table shows."""
 _ALSO = {
-    FailureKind.TOO_LARGE: "a range is asked for in pieces, at once as short as the text says, and so are later ranges",
-    FailureKind.PRUNED: "the node is not asked about blocks as old, and goes on with the others",
-    FailureKind.RATE_LIMITED: "the call rests, and the method once several calls were refused",
+    FailureKind.TOO_LARGE: "a range is asked for in pieces, as short as the text says, and so are later ranges",
+    FailureKind.PRUNED: "the node is not asked about blocks as old",
+    FailureKind.RATE_LIMITED: "the call rests, and the method once several were refused",
     FailureKind.METHOD_MISSING: "the node is not asked for the method for some minutes",
     FailureKind.UNAUTHORIZED: "the node is not asked for the method for some minutes",
     FailureKind.UNKNOWN: "the error is listed, so that it can be classed",
@@ -55,7 +55,7 @@ def follows(kind: FailureKind) -> str:
     """What the proxy does about an error of this kind."""
     row = policy(kind)
     client = {
-        "pass-through": "the client gets the node's error",
+        "pass-through": "",  # the page says that clients get a node's error where nothing else is said
         "own-error": f"the client gets {row.code}, HTTP {row.http}",
         "success-with-hash": "a client that sent this very transaction gets its hash",
     }[row.client]
@@ -63,7 +63,7 @@ def follows(kind: FailureKind) -> str:
 
 
 def table() -> str:
-    """The table of docs/errors.md, a row for each kind."""
+    """The table of docs/monitoring.md, a row for each kind."""
     lines = ["| what nodes and providers say | kind | what follows |", "|---|---|---|"]
     for kind in dict.fromkeys(error.kind for error in PROVIDER_ERRORS):
         ours = [error for error in PROVIDER_ERRORS if error.kind == kind]
@@ -74,7 +74,7 @@ def table() -> str:
 
 
 def _shown(text: str) -> str:
-    short = text if len(text) <= 110 else f"{text[:109]}…"
+    short = text if len(text) <= 80 else f"{text[:79]}…"
     return "“" + re.sub(r"([|<>`*_])", r"\\\1", short) + "”"
 
 

@@ -1,5 +1,5 @@
-"""The bodies of messages to webhooks: JSON of our own, and the form of Slack that others take as well. docs/alerts.md
-describes both; the JSON form keeps its members within a version.
+"""The bodies of messages to webhooks: JSON of our own, and the form of Slack that others take as well.
+docs/monitoring.md describes both; the JSON form keeps its members within a version.
 """
 
 from __future__ import annotations

@@ -98,17 +98,6 @@ def test_a_wrong_expression_is_found(expression: str, fault: str) -> None:
     assert faults(expression) == [fault]
 
 
-def test_the_documentation_tells_every_metric_in_the_words_of_the_code() -> None:
-    text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    wanted = [
-        f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels) or '–'} | {metric.help} |" for metric in EXPOSED
-    ]
-    missing = [line for line in wanted if line not in text]
-    assert not missing, "docs/metrics.md lacks these lines:\n" + "\n".join(missing)
-    told = set(re.findall(r"^\| `(rpcaccel_\w+)` \|", text, re.MULTILINE))
-    assert told == set(KNOWN)
-
-
 def test_every_panel_has_a_title_a_unit_and_a_place_of_its_own() -> None:
     panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]

@@ -1,4 +1,4 @@
-"""The settings of alerts, and what docs/alerts.md says of them."""
+"""The settings of alerts, and what docs/monitoring.md says of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rpcaccel.controlplane.alerts.alert_messages import body_of
 from rpcaccel.controlplane.alerts.receiver import AlertNews
 from tests.support.services import ROOT
 
-PAGE = (ROOT / "docs" / "alerts.md").read_text()
+PAGE = (ROOT / "docs" / "monitoring.md").read_text()
 NETWORKS = {"s0": {"nodes": ["http://127.0.0.1:1"]}}
 URL = "https://user:pw@hooks.example:8443/services/T0S3cret?token=S3cret"
 

@@ -375,4 +375,4 @@ def test_a_different_fault_is_never_taken_for_a_known_transaction(text: str) -> 
 def test_the_page_shows_the_table_as_it_is() -> None:
     page = PAGE.read_text("utf-8")
     if written(page) != page:
-        pytest.fail("docs/errors.md is out of date; run: python -m tests.support.provider_errors", pytrace=False)
+        pytest.fail("docs/monitoring.md is out of date; run: python -m tests.support.provider_errors", pytrace=False)
