@@ -1,4 +1,4 @@
-"""The table of attacks: `python -m benchmarks.attacks --out docs/faults.md`, with --calls 10000 for the record.
+"""The table of attacks: `python -m benchmarks.attacks --out docs/failures.md`, with --calls 10000 for the record.
 
 Three simulated nodes and the proxy, each in a process of its own. Ordinary reads come at a constant rate in an open
 loop, each checked; beside them goes on what a hostile client, or a hostile node, does. An attack checks the answers

@@ -1,4 +1,4 @@
-"""The chaos table: `python -m benchmarks.storms --out docs/faults.md`, with --calls 100000 for the record.
+"""The chaos table: `python -m benchmarks.storms --out docs/failures.md`, with --calls 100000 for the record.
 
 Three simulated nodes in processes of their own, the whole program in this one, and calls at a constant rate in an open
 loop, each checked. Healthy first; then something goes wrong, and the calls go on.

@@ -16,14 +16,14 @@ ROW = Row("half-closed clients", 1000, 0, 0.010, 0.015, 70_000_000, 90_000_000, 
 
 def test_the_table_goes_into_its_section_of_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text((ROOT / "docs" / "faults.md").read_text(encoding="utf-8"), encoding="utf-8")
+    page.write_text((ROOT / "docs" / "failures.md").read_text(encoding="utf-8"), encoding="utf-8")
     pages.put(report([ROW], Weather(1000, 100.0)), page, "attacks")
     line = "| half-closed clients | 1,000 | 0 | 10.0 | 15.0 | 70 MB | 90 MB | 71 MB | 12.0 |"
     assert line in page.read_text(encoding="utf-8")
 
 
 def test_every_attack_has_its_line_in_the_page() -> None:
-    page = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
     assert [case for case in CASES if f"| {case} |" not in page] == []
 
 

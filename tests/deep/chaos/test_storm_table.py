@@ -28,7 +28,7 @@ def test_every_case_of_the_suite_has_its_line() -> None:
 
 def test_the_table_goes_into_its_section_of_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text((ROOT / "docs" / "faults.md").read_text(encoding="utf-8"), encoding="utf-8")
+    page.write_text((ROOT / "docs" / "failures.md").read_text(encoding="utf-8"), encoding="utf-8")
     made = report([ROW], Weather(1000, 100.0))
     assert isinstance(made, bench_report.Report)
     pages.put(made, page, "chaos")

@@ -21,7 +21,7 @@ README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 EVERY_PAGE = [README, ROOT / "CHANGELOG.md", *PAGES]
 PLAIN_PAGES = [README, *PAGES]
-LONG = {"architecture.md", "benchmarks.md", "settings.md"}
+LONG = {"architecture.md", "benchmarks.md", "failures.md", "settings.md"}
 """Pages to look things up in, or filled by measurements."""
 
 
