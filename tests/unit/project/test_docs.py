@@ -21,8 +21,8 @@ README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 EVERY_PAGE = [README, ROOT / "CHANGELOG.md", *PAGES]
 PLAIN_PAGES = [README, *PAGES]
-LONG = {"architecture.md", "benchmarks.md", "failures.md", "settings.md"}
-"""Pages to look things up in, or filled by measurements."""
+LONG = {"architecture.md", "benchmarks.md", "clients.md", "failures.md", "settings.md"}
+"""Pages to look things up in, or filled by measurements or examples."""
 
 
 def test_the_example_is_valid_without_any_variable_and_with_them() -> None:
