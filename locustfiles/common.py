@@ -7,7 +7,7 @@
     locust -f locustfiles/dapp.py --host ... --html swarm.html --admin http://127.0.0.1:8889
 
 Whatever is decided (gates, hit ratios, the exit code) is decided once, by the master, from what all
-workers have seen. docs/load-tests.md tells which swarm serves what. HTTP 200 with an error inside is a failure; so is
+workers have seen. docs/measure.md tells which swarm serves what. HTTP 200 with an error inside is a failure; so is
 another id than the one asked with.
 
     --gate-mean    RPCACCEL_GATE_MEAN    200ms   longest mean of all calls; 1ms to 10m
