@@ -9,7 +9,7 @@
 Every event returns the attempt that is to be made, the end of the call, or None: nothing is to be done. After any of
 them `due` says when a tick is wanted.
 
-Rules (docs/architecture.md, Failures):
+Rules (architecture section 6):
 - `failure.policy` says what a failure allows. Nothing is sent again that may not be repeated once bytes may have left,
   unless the node itself said that it did nothing.
 - A node not yet tried comes first. A tried one is asked again only after a reset of a reused connection (the same node,

@@ -1,6 +1,6 @@
 """What becomes of a call when the nodes that have the block it needs are gone, and the others are behind.
 
-The rule (docs/architecture.md, rules of truth): the call waits a bounded time for the nodes at the head, then follows
+The rule (architecture section 5): the call waits a bounded time for the nodes at the head, then follows
 the best node left, because an honest older answer is better than none. The control plane moves the served head when the
 probes of nodes go unanswered. This module keeps the rule for a single call, whatever the nodes fail of: a node may
 answer probes and no calls. A node at the head may also lack what the call needs (a method, a role, old state) while a

@@ -1,6 +1,6 @@
 """What can happen in the world, one thing at a time, and what must hold after each.
 
-Held for each answer (docs/architecture.md, rules of truth): not older than the head served when its call came in; never
+Held for each answer (architecture section 5): not older than the head served when its call came in; never
 another call's or another network's; never from a branch that was seen abandoned; and whatever is kept is what a fresh
 node would say.
 """

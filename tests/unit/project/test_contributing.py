@@ -34,12 +34,6 @@ def test_every_file_and_folder_that_a_page_names_is_there(page: Path) -> None:
     assert [path for path in (*linked, *named) if "://" not in path and not (ROOT / path).exists()] == []
 
 
-def test_every_section_that_a_contributor_is_sent_to_is_there() -> None:
-    pages = (ROOT / "docs" / "architecture.md").read_text()
-    for number in (*range(1, 4), 9):
-        assert re.search(rf"^## {number}\. ", pages, re.M), number
-
-
 def test_every_name_in_code_that_a_contributor_is_sent_to_is_there() -> None:
     places = re.findall(r"`(\w+)`(?:, [^`(\[]*| \(| in | of )\[[^\]]*\]\((\w[\w/.]+\.py)\)", CONTRIBUTING)
     assert {"Secret", "Balancer", "RedisUrl", "SERVED", "OF_A_WORKER"} <= {name for name, _ in places}

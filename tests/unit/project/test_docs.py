@@ -124,17 +124,24 @@ def test_numbered_sections_follow_each_other_and_code_refers_to_none_that_is_not
     assert {int(number) for pair in named for number in pair if number} <= set(numbers)
 
 
-HOUSE = (ROOT / "docs" / "architecture.md").read_text().partition("## 2.")[2].partition("\n## 3.")[0]
-PICTURE = HOUSE.split("```")[1]
-BOXES = {
-    box: tuple(line.split()[1] for line in lines.splitlines())
-    for box, lines in re.findall(r"^┌─([a-z]+)─+.*\n((?:│ .*\n)+)", PICTURE, re.MULTILINE)
-}
-"""The packages drawn inside of each larger one, from the top."""
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+CHANGES = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where a change is made")[2].partition("\n## ")[0]
+HOUSE = dict(re.findall(r"^\| `([a-z]+)` \| (.*) \|$", ARCHITECTURE.partition("## 2.")[2].partition("\n## 3.")[0], re.M))
+"""What each package has inside, from the top."""
+
+
+def inside(package: str) -> list[str]:
+    return re.findall(r"`([a-z]+)`", HOUSE[package])
+
+
+def test_architecture_begins_with_twelve_words_and_where_each_lives() -> None:
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \|.*\|(.*)\|$", ARCHITECTURE.partition("## 2.")[0], re.M)
+    assert len(rows) == 12
+    assert [word for word, where in rows if "](../rpcaccel/" not in where] == []
 
 
 def test_what_a_change_needs_is_where_the_table_says() -> None:
-    rows = [line.split("|")[2] for line in HOUSE.splitlines() if line.startswith("| ") and "look in" not in line]
+    rows = [line.split("|")[2] for line in CHANGES.splitlines() if line.startswith("| ") and "look in" not in line]
     paths = [path for row in rows for path in re.findall(r"`([^`]+)`", row)]
     assert len(paths) > len(rows) > 10
     assert [path for path in paths if not ((ROOT / "rpcaccel" / path).exists() or (ROOT / path).exists())] == []
@@ -142,21 +149,18 @@ def test_what_a_change_needs_is_where_the_table_says() -> None:
 
 def test_the_house_has_every_package_and_no_other() -> None:
     packages = {path.parent.relative_to(ROOT / "rpcaccel") for path in (ROOT / "rpcaccel").rglob("[!_]*.py")}
-    words = set(re.findall(r"[a-z]+", PICTURE))
-    assert [str(package) for package in packages if package.name not in words] == []
-    for box, rooms in BOXES.items():
-        assert set(rooms) == {package.name for package in packages if package.parent.name == box}, box
+    assert HOUSE.keys() == {package.parts[0] for package in packages if package.parts}
+    for package in HOUSE:
+        assert set(inside(package)) == {one.name for one in packages if one.parent.name == package}, package
 
 
 def test_the_house_is_drawn_in_the_order_of_imports() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     held = {one["containers"][0].rpartition(".")[2]: one["layers"] for one in contracts if one["type"] == "layers"}
-    assert held.keys() == BOXES.keys() | {"rpcaccel"}
-    for box, layers in held.items():
+    for package, layers in held.items():
         rank = {name: row for row, layer in enumerate(layers) for name in layer.split(" | ")}
-        drawn = BOXES.get(box, tuple(dict.fromkeys(word for word in re.findall(r"[a-z]+", PICTURE) if word in rank)))
-        ranks = [rank[room] for room in drawn]
-        assert ranks == sorted(ranks), box
+        ranks = [rank[name] for name in (HOUSE if package == "rpcaccel" else inside(package))]
+        assert ranks == sorted(ranks), package
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.name)
