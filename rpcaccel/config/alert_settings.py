@@ -56,29 +56,29 @@ class WebhookSettings(Section):
     )
     format: Literal["json", "slack"] = Field(
         default="json",
-        description='"json" is the form that docs/monitoring.md describes, "slack" the one that Slack, Mattermost and '
+        description='"json" is described in docs/monitoring.md; "slack" is what Slack, Mattermost and '
         "Discord's /slack take.",
     )
     least: Literal["warn", "bad"] = Field(
         default="warn",
-        description='"warn" means that everything is told, "bad" that only what is red on the page is told.',
+        description='"warn" tells everything, "bad" only what is red on the page.',
     )
     networks: Networks = Field(
         default=(),
         max_length=1000,
-        description="Alerts about these networks are told, and those about no network. If empty, all are told.",
+        description="Alerts about these networks are told, and those about none. If empty, all.",
         examples=[["harmony-s0"]],
     )
     headers: dict[HeaderName, HeaderText] = Field(
         default={},
         max_length=20,
-        description="These headers, a token for instance, are sent with each message. Their values are never shown.",
+        description="Headers that are sent with each message. Their values are never shown.",
         examples=[{"Authorization": "Bearer ${OPS_TOKEN:-no-token}"}],
     )
     repeat: Annotated[Duration, AfterValidator(_repeat)] = Field(
         default=14_400.0,
         le=2_592_000,
-        description="An alert that lasts is told again after this long, which is 60 s at least. 0 means never.",
+        description="A lasting alert is told again after this long, 60 s at least. 0 means never.",
     )
     resolved: bool = Field(default=True, description="If true, the end of an alert is told as well.")
     timeout: Duration = Field(default=10.0, ge=0.1, le=60, description="One try may take this long.")
@@ -90,12 +90,11 @@ class AlertsSettings(Section):
     after: Duration = Field(
         default=30.0,
         le=86_400,
-        description="Something must need attention for this long before it is told, and be over for as long before "
-        "its end is told.",
+        description="Something is told once it has needed attention for this long, and its end as long after it.",
     )
     page: Annotated[str, AfterValidator(_page)] = Field(
         default="",
-        description="People open the page at this address, to which messages link. If empty, messages have no links.",
+        description="The address under which people open the page. If empty, messages have no links.",
         examples=["https://rpc.example/"],
     )
     host: Annotated[str, AfterValidator(_host)] = Field(

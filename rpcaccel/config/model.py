@@ -61,12 +61,12 @@ class AdminSettings(Section):
 
     listen: ListenText = Field(
         default="127.0.0.1:8889",
-        description="The admin side listens on this HOST:PORT; port 0 takes a free one. An address that other "
-        "machines reach needs an account.",
+        description="HOST:PORT of the admin side; port 0 takes a free one. An address that other machines "
+        "reach needs an account.",
     )
     names: HostNames = Field(
         default=(),
-        description="The admin side is asked under these names, too, such as that of a reverse proxy in front of it.",
+        description="Further names of the admin side, such as that of a reverse proxy before it.",
         examples=[["rpcaccel.example.com"]],
     )
     accounts: dict[Annotated[str, Field(pattern=NAME)], AccountSettings] = Field(
@@ -95,13 +95,12 @@ class MemorySettings(Section):
 
     size: Size = Field(
         default=256_000_000,
-        description="The tier may hold this many bytes, with keys, overheads and what is remembered of calls. 0 "
-        "means that there is no such tier.",
+        description="Bytes of the tier, with keys, overheads and what is remembered of calls. 0: there is no "
+        "such tier.",
     )
     max_entry: Size = Field(
         default=8_000_000,
-        description="An answer with more bytes is passed on and not kept. If you set it, it must not be more than "
-        "size.",
+        description="An answer with more bytes is passed on and not kept. At most size.",
     )
 
 
@@ -111,22 +110,21 @@ class DiskSettings(Section):
     path: str = Field(
         default="",
         max_length=4096,
-        description="The tier keeps its files in this folder, which is made where it is missing. Name it as a "
-        "whole path: a relative one counts from where the program is started. If empty, there is no "
-        "such tier.",
+        description="The folder of the tier's files, made where it is missing, best as a whole path. If "
+        "empty, there is no such tier.",
         examples=["/var/cache/rpcaccel"],
     )
     size: Size = Field(
         default=10_000_000_000,
         ge=64 * MIB,
-        description="All files of the tier may take this many bytes together, with what the engine wastes.",
+        description="Bytes of all files of the tier, with what the engine wastes.",
     )
     read_timeout: Duration = Field(default=0.05, gt=0, le=10, description="A read that takes longer counts as a miss.")
     queue: Size = Field(
         default=32 * MIB,
         ge=1 * MIB,
-        description="This many bytes of answers may wait to be written, for each worker. Further answers are "
-        "dropped and counted.",
+        description="Bytes of answers that may wait to be written, for each worker. Further ones are dropped "
+        "and counted.",
     )
 
 
@@ -135,13 +133,13 @@ class RedisSettings(Section):
 
     url: RedisUrl = Field(
         default=RedisUrl(""),
-        description="The address of Redis: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://. If "
-        "empty, there is no such tier.",
+        description="redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://. If empty, there is "
+        "no such tier.",
         examples=["redis://:${REDIS_PASSWORD:-}@127.0.0.1:6379/0"],
     )
     replicas: RedisUrls = Field(
         default=(),
-        description="These addresses are read in turn. The primary is read when none of them answers.",
+        description="Addresses that are read in turn; the primary when none of them answers.",
         examples=[["redis://10.0.0.6:6379"]],
     )
     prefix: str = Field(
@@ -164,8 +162,8 @@ class RedisSettings(Section):
     compress_from: Size = Field(default=1024, description="Values of this many bytes or more are compressed with zstd.")
     single_flight: Literal["auto", "always", "heavy"] = Field(
         default="auto",
-        description='Which reads one process fetches for all: "heavy" those of heavy methods, "always" every read, '
-        '"auto" those of heavy methods and, where nodes are slow or paid, light ones.',
+        description='"heavy": one process fetches heavy methods for all; "always": every read; "auto": heavy '
+        "ones and, where nodes are slow or paid, light ones.",
     )
 
 
@@ -175,8 +173,7 @@ class NodeSettings(ResilientNode):
     id: str = Field(
         default="",
         pattern=NODE_ID,
-        description="The name of the node, which it keeps when its URL changes. If empty, it is the host and port "
-        "of the URL.",
+        description="The name of the node, whatever its URL. If empty, host and port of the URL.",
         examples=["own"],
     )
     url: NodeUrl = Field(
@@ -185,15 +182,15 @@ class NodeSettings(ResilientNode):
     )
     ws: NodeSocketUrl = Field(
         default=NodeSocketUrl(""),
-        description="The node pushes new heads at this ws:// or wss:// address. If empty, networks.*.websockets "
-        "says what is done.",
+        description="The node pushes new heads at this ws:// or wss:// address. If empty, websockets of the "
+        "network decides.",
         examples=["wss://harmony.example/ws"],
     )
     weight: Whole = Field(
         default=1,
         ge=0,
         le=1000,
-        description="The share of the calls that the node gets, in relation to the other weights. 0 gives it no calls.",
+        description="The node's share of the calls, in relation to the other weights. 0 gives it none.",
     )
     headers: dict[HeaderName, HeaderText] = Field(
         default={},
@@ -202,15 +199,14 @@ class NodeSettings(ResilientNode):
     )
     roles: Roles = Field(
         default=frozenset(),
-        description="What the node has beyond a plain one of its chain. If empty, what the node says of itself counts.",
+        description="What the node has beyond a plain one. If empty, what it says of itself counts.",
         examples=[["archive", "explorer"]],
     )
     max_connections: Whole = Field(
         default=512,
         ge=1,
         le=65_535,
-        description="Each worker opens at most this many connections to the node. Of two or more, one is for light "
-        "reads.",
+        description="Connections to the node, for each worker. Of two or more, one is for light reads.",
     )
     keepalive: Duration = Field(
         default=10.0, le=3600, description="An idle connection to the node is kept for this long."
@@ -223,12 +219,12 @@ class NodeSettings(ResilientNode):
         default=2,
         ge=0,
         le=512,
-        description="This many connections are opened at the start, so that the first calls do not wait.",
+        description="Connections that are opened at the start, so that the first calls do not wait.",
     )
     max_answer: Size = Field(
         default=256 * MIB,
         ge=MIB,
-        description="One answer of the node may have this many bytes, unpacked. A longer one is cut off.",
+        description="Bytes of one answer of the node, unpacked. A longer one is cut off.",
     )
     drain: bool = Field(
         default=False, description="If true, the node finishes what it has and gets no new calls.", examples=[False]
@@ -248,21 +244,20 @@ class RangeSettings(Section):
 
     enabled: bool = Field(
         default=True,
-        description="If true, ranges are cut into pieces, each of which is kept by itself and shared by all ranges.",
+        description="If true, ranges are cut into pieces, which are kept and shared by all ranges.",
     )
     segment: Whole = Field(
         default=128,
         ge=1,
         le=10_000,
-        description="The logs of this many blocks are kept together. After a change, logs that were kept before "
-        "are fetched anew.",
+        description="The logs of this many blocks are kept together. A change makes kept ones useless.",
     )
     divide_from: Whole = Field(
         default=256,
         ge=1,
         le=1_000_000,
-        description="A run of missing blocks that is at least twice as long as this is shared out to several "
-        "nodes, at least this many blocks to each.",
+        description="A run of missing blocks twice as long as this is shared out to several nodes, so many "
+        "blocks to each at least.",
     )
     max_pieces: Whole = Field(
         default=256,
@@ -278,30 +273,27 @@ class RuleSettings(Section):
 
     cache: Literal["", "off", "head"] = Field(
         default="",
-        description='"off" means that answers are neither kept nor shared, and "head" that they are kept until the '
-        "next block at most. If empty, the chain's rule decides.",
+        description='"off": neither kept nor shared; "head": kept until the next block at most. If empty, '
+        "the chain's rule decides.",
         examples=["head"],
     )
     max_age: Duration = Field(
         default=0.0,
         le=86_400,
-        description="An answer is served for this long at most. Answers that differ by node are kept only where "
-        "this is set.",
+        description="An answer is served for this long at most. What differs by node is kept only with it.",
         examples=["10s"],
     )
     stale: Duration = Field(
         default=0.0,
         le=86_400,
-        description="For this long after max_age, an answer that differs by node is still served while one call "
-        "renews it.",
+        description="For this long after max_age, what differs by node is still served while one call renews it.",
         examples=["1m"],
     )
     agree: Whole = Field(
         default=1,
         ge=1,
         le=5,
-        description="This many nodes must give the same answer to a read before the client gets it. With 1, the "
-        "answer of one node counts.",
+        description="This many nodes must give the same answer to a read before the client gets it.",
     )
 
 
@@ -322,18 +314,17 @@ class NetworkSettings(ResilientNetwork):
         default=None,
         ge=0,
         lt=1 << 64,
-        description="The nodes must answer eth_chainId with this number. If unset, what most of them say counts.",
+        description="The nodes' eth_chainId. If unset, what most of them say counts.",
         examples=[1_666_600_000],
     )
     balancer: BalancerName = Field(
         default="smooth_weighted",
-        description='How a node is chosen: "smooth_weighted" by weights alone, "peak_ewma" by latency as well, '
-        '"consistent_hash" by what the call asks for (hash_key).',
+        description='"smooth_weighted": by weights alone; "peak_ewma": by latency as well; '
+        '"consistent_hash": by what the call asks for (hash_key).',
     )
     hash_key: Literal["method", "params", "first-param", "client"] = Field(
         default="method",
-        description='The balancer consistent_hash sends calls that have this in common to the same node. "params" '
-        "stands for method and params.",
+        description='consistent_hash sends calls that have this in common to one node. "params": method and params.',
     )
     deadline: Duration = Field(
         default=30.0, gt=0, le=3600, description="A call may take this long, all its attempts together."
@@ -343,41 +334,39 @@ class NetworkSettings(ResilientNetwork):
         default=None,
         ge=0,
         le=1_000_000,
-        description="A block is final when it is this many blocks under the head. If unset, the chain decides.",
+        description="Blocks under the head from which a block is final. If unset, the chain decides.",
         examples=[64],
     )
     block_time: Duration | None = Field(
         default=None,
         gt=0,
         le=86400,
-        description="The time between blocks: nodes are asked for their heads every half of it. If unset, it is "
-        "measured. Calls wait by it, or by less where blocks come quicker.",
+        description="Nodes are asked for their heads every half of it. If unset, it is measured.",
         examples=["2s"],
     )
     websockets: Literal["auto", "named", "off"] = Field(
         default="auto",
-        description='Which nodes push their new heads: with "named" those that have a ws, with "auto" also those '
-        'that have a WebSocket at a usual place, with "off" none.',
+        description='Nodes push new heads: with "named" those that have a ws, with "auto" also those with '
+        'one at a usual place, with "off" none.',
     )
     hidden_lag: Duration = Field(
         default=1800.0,
         le=86_400,
-        description="A machine that is hidden behind a node's URL may lag this long unnoticed. 0 means that each "
-        "URL is one machine.",
+        description="A machine behind a node's URL may lag this long unnoticed. 0: each URL is one machine.",
     )
     ranges: RangeSettings = Field(default=RangeSettings(), description="How long ranges are put together.")
     refresh: Number = Field(
         default=0.05,
         ge=0,
         le=1,
-        description="When the head moves, what was asked most is fetched again. This share of the node calls may "
-        "be spent on it; 0 means none.",
+        description="Share of the node calls that may fetch again what was asked most, when the head moves. "
+        "0 means none.",
     )
     price: Number = Field(
         default=0.0,
         ge=0,
         le=1e9,
-        description="A million calls to the nodes cost this much, in admin.currency. With 0, nothing is said of money.",
+        description="What a million calls to the nodes cost, in admin.currency. 0: nothing is said of money.",
         examples=[4.5],
     )
     rules: dict[MethodPattern, RuleSettings] = Field(
@@ -390,8 +379,7 @@ class NetworkSettings(ResilientNetwork):
     )
     uniform_error_codes: bool = Field(
         default=False,
-        description="If true, codes in the nodes' errors other than 3 and those of JSON-RPC are replaced. Message "
-        "and data stay.",
+        description="If true, codes of nodes' errors other than 3 and JSON-RPC's are replaced.",
     )
     nodes: tuple[NodeSettings, ...] = Field(
         min_length=1,
@@ -419,8 +407,7 @@ class Settings(ResilientProgram):
         default=1,
         ge=1,
         le=256,
-        description='This many processes serve calls. "auto" means one for each processor; with 1, the supervisor '
-        "serves them itself.",
+        description='Processes that serve calls. "auto": one for each processor; 1: the supervisor serves them itself.',
     )
     default_network: str = Field(
         default="",
@@ -441,8 +428,8 @@ class Settings(ResilientProgram):
         default=0.0,
         le=600,
         examples=[5.0],
-        description="At shutdown, before drain_timeout begins, calls on open connections are still answered for "
-        "this long. Each answer tells the client to close its connection.",
+        description="At shutdown, before drain_timeout, calls on open connections are answered for this "
+        "long, each with Connection: close.",
     )
     errors: ErrorsSettings = Field(
         default=ErrorsSettings(), description="The log of errors on the page, and when they call for attention."

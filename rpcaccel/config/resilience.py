@@ -85,8 +85,8 @@ class HedgeSettings(Section):
         default=0.95,
         ge=0,
         lt=1,
-        description="A second node is asked when a read takes longer than this share of the node's answers to the "
-        "method took. 0 means never.",
+        description="A second node is asked when a read takes longer than this share of the node's answers. "
+        "0 means never.",
     )
     at_least: Duration = Field(default=0.1, le=60, description="A node is given this long in any case.")
 
@@ -113,7 +113,7 @@ class BreakerSettings(Section):
         default=0.5,
         gt=0,
         le=1,
-        description="The breaker also opens when this share of the calls of the last 10 s failed.",
+        description="The breaker also opens when this share of the calls of 10 s failed.",
     )
     volume: Whole = Field(
         default=20,
@@ -125,7 +125,7 @@ class BreakerSettings(Section):
         default=1.0,
         gt=0,
         le=3600,
-        description="The first rest lasts this long, and each further one twice as long as the one before.",
+        description="The first rest lasts this long, each further one twice as long.",
     )
     rest_max: Duration = Field(default=15.0, gt=0, le=3600, description="No rest lasts longer than this.")
 
@@ -137,21 +137,20 @@ class OutlierSettings(Section):
         default=5.0,
         ge=0,
         le=1000,
-        description="A node that takes this many times as long as the others for the same methods is left alone. 0 "
-        "means never.",
+        description="A node that takes this many times as long as the others is left alone. 0 means never.",
     )
     by: Duration = Field(default=0.5, le=60, description="The node must also be slower by this much.")
     share: Number = Field(
         default=0.5,
         gt=0,
         le=1,
-        description="At most this share of the nodes is left alone at a time, or one node if that is more.",
+        description="At most this share of the nodes, or one node, is left alone at a time.",
     )
     rest: Duration = Field(
         default=10.0,
         gt=0,
         le=3600,
-        description="A node is left alone for this long at first, and twice as long each further time.",
+        description="The node is left alone for this long at first, then twice as long each time.",
     )
 
 
@@ -165,13 +164,12 @@ class ConcurrencySettings(Section):
     wait: Duration = Field(
         default=1.0,
         le=60,
-        description="A light call, or one that runs a contract, waits this long when every node has as many calls "
-        "as it may have.",
+        description="A light call, or one that runs a contract, waits this long for a node that has room.",
     )
     heavy_wait: Duration = Field(
         default=10.0,
         le=3600,
-        description="A heavy call waits this long when every node has as many heavy calls as it may have (max_heavy).",
+        description="A heavy call waits this long for a node that may have more (max_heavy).",
     )
     waiting: Whole = Field(
         default=1000, ge=0, le=1_000_000, description="This many calls of each sort may wait, for each worker."
@@ -188,7 +186,7 @@ class TransactionSettings(Section):
         default=2,
         ge=1,
         le=1000,
-        description="A transaction is told to this many nodes in any case, if there are so many.",
+        description="A transaction is told to this many nodes, if there are as many.",
     )
 
 
@@ -199,8 +197,7 @@ class ResilientNode(Section):
         default=0,
         ge=0,
         le=100,
-        description="The node is asked when no node of a lower tier can be. Give 0 to your own nodes and 1 to paid "
-        "ones.",
+        description="The node is asked when no node of a lower tier can be. 0 for your own, 1 for paid ones.",
         examples=[1],
     )
     tags: Tags = Field(default=frozenset(), description="Routes name the node by these tags.", examples=[["archive"]])
@@ -211,14 +208,12 @@ class ResilientNode(Section):
         default=16,
         ge=1,
         le=65_535,
-        description="Each worker gives the node this many heavy calls at once, and as many of unknown methods. "
-        "Each of the two may take a quarter of max_connections, and both together leave one "
-        "connection. Further ones wait; light calls do not wait for them.",
+        description="Heavy calls at once at the node, for each worker, and as many of unknown methods; each "
+        "at most a quarter of max_connections. Further ones wait.",
     )
     gather: bool = Field(
         default=True,
-        description="If true, light reads that wait for the node travel as one batch while it is asked thousands "
-        "of times a second.",
+        description="If true, light reads travel as one batch while the node is asked thousands of times a second.",
     )
 
 
@@ -229,29 +224,28 @@ class ResilientNetwork(Section):
         default=2,
         ge=0,
         le=100,
-        description="When a node lacks what another one already has, this many further nodes are asked, and nodes "
-        "are asked again as often: after pauses, of half a block together, or at once for a block more than 128 below "
-        "the highest head.",
+        description="When a node lacks what another has, so many further nodes are asked, and so often nodes "
+        "are asked again, within half a block.",
     )
     agreement: AgreementSettings = Field(
         default=AgreementSettings(), description="How many answers are compared with those of another node."
     )
     on_disagreement: Literal["warn", "drain"] = Field(
         default="warn",
-        description='What follows when others contradict a node more often than by chance: "warn" says so, and '
-        '"drain" also drains it, unless it is the last node that takes calls.',
+        description='When others contradict a node beyond chance: "warn" says so, "drain" also drains it, '
+        "unless it is the last one.",
     )
     prove: bool = Field(
         default=True,
-        description="If true, nodes are proved by calls in the shadow: those that join at run time before they get "
-        "calls, those of the start a minute later.",
+        description="If true, nodes are proved by calls in the shadow, those that join at run time before "
+        "they get calls.",
     )
     hedge: HedgeSettings = Field(default=HedgeSettings(), description="A second node asked beside a slow one.")
     budget: BudgetSettings = Field(default=BudgetSettings(), description="Retries and hedges that may be sent.")
     breaker: BreakerSettings = Field(default=BreakerSettings(), description="When failures shut a node out.")
     outliers: OutlierSettings = Field(default=OutlierSettings(), description="When slowness shuts a node out.")
     slow_start: Duration = Field(
-        default=10.0, le=3600, description="A node that returns comes back to its share of the calls within this time."
+        default=10.0, le=3600, description="A node that returns comes back to its share within this time."
     )
     concurrency: ConcurrencySettings = Field(
         default=ConcurrencySettings(), description="How many calls a node has at once."
@@ -270,7 +264,7 @@ class ResilientProgram(Section):
     worker_timeout: WorkerTimeout = Field(
         default=10.0,
         le=3600,
-        description="A worker process that says nothing for this long is replaced. It is 3 s at least; 0 means never.",
+        description="A worker that says nothing for this long (3 s at least) is replaced. 0 means never.",
     )
 
 
@@ -328,9 +322,9 @@ class ErrorRuleSettings(Section):
     contains: tuple[Group, ...] = Field(
         default=(),
         max_length=100,
-        description="The message holds one of these fragments, or every fragment of one of these lists. For kinds "
-        "that keep a node from being asked, or count as success, only what stands before the first "
-        "quotation, colon, bracket or = of the message is looked at, since words of clients may follow.",
+        description="The message holds one of these fragments, or all of one of these lists. For kinds that "
+        "keep a node from being asked, or count as success, it is read up to the first "
+        "quotation, colon, bracket or =.",
         examples=[["credits", ["daily", "limit"]]],
     )
 

@@ -84,14 +84,14 @@ class LimitSettings(Section):
         ge=0,
         le=1e9,
         allow_inf_nan=False,
-        description="This many calls a second are allowed. A call of a heavy method counts as heavy_cost.",
+        description="Calls a second; a call of a heavy method counts as heavy_cost.",
         examples=[50],
     )
     burst: Whole = Field(
         default=0,
         ge=0,
         le=10**9,
-        description="This many calls may come at once. With 0, it is as many as in a second.",
+        description="Calls that may come at once. 0: as many as in a second.",
         examples=[100],
     )
     concurrency: Whole = Field(
@@ -135,8 +135,7 @@ class KeySettings(LimitSettings):
 
     hashes: KeyHashes = Field(
         min_length=1,
-        description="The hashes of the holder's keys, as `rpcaccel key` prints them. There may be several while a "
-        "key is being changed.",
+        description="The hashes of the holder's keys, as `rpcaccel key` prints them.",
         examples=[[f"sha256:{'0' * 64}"]],  # of no key
     )
     enabled: bool = Field(
@@ -161,8 +160,7 @@ class ClientsSettings(Section):
     )
     trusted_proxies: AddressRanges = Field(
         default=(),
-        description="The addresses, or ranges of addresses, of proxies in front of this one. They are believed "
-        "about who calls.",
+        description="Addresses, or ranges, of proxies in front, which are believed about who calls.",
         examples=[["10.0.0.0/8"]],
     )
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = Field(
@@ -195,12 +193,12 @@ class LogSettings(Section):
         default=1.0,
         gt=0,
         le=1,
-        description="The calls of this share of the requests write such a line. Slow calls write theirs in any case.",
+        description="Calls of this share of the requests write such a line; slow ones in any case.",
     )
     slow: Duration = Field(
         default=0.0,
         le=3600,
-        description="A call that takes this long writes a line that says what made it slow. 0 means never.",
+        description="A call that takes this long writes a line that says why. 0 means never.",
         examples=["2s"],
     )
 
@@ -221,7 +219,7 @@ class ErrorsSettings(Section):
         default=0.2,
         gt=0,
         le=1,
-        description="When this share of them failed, it is shown in red. It must not be less than warn.",
+        description="When this share of them failed, it is shown in red. At least warn.",
     )
 
     @model_validator(mode="after")
@@ -236,15 +234,14 @@ class TracingSettings(Section):
 
     endpoint: Annotated[str, AfterValidator(trace_receiver)] = Field(
         default="",
-        description="Traces are sent to this http:// or https:// address, at /v1/traces if it has no path. If "
-        "empty, there are none.",
+        description="Traces are sent to this address, at /v1/traces if it has no path. If empty, there are none.",
         examples=["http://127.0.0.1:4318"],
     )
     sample: Number = Field(
         default=0.01,
         ge=0,
         le=1,
-        description="This share of the requests is traced, where a client does not say whether to trace.",
+        description="Share of the requests that are traced, where a client does not say.",
     )
     service: str = Field(default="rpcaccel", pattern=r"^[!-~]{1,100}$", description="The service.name of the spans.")
 
@@ -266,7 +263,7 @@ class WebSocketSettings(Section):
         default=1000,
         ge=1,
         le=1_000_000,
-        description="One key or address may have at most this many of them at each worker. Further ones get 429.",
+        description="WebSockets of one key or address at each worker. Further ones get 429.",
     )
     subscriptions: Whole = Field(
         default=200,
@@ -278,7 +275,7 @@ class WebSocketSettings(Section):
         default=100,
         ge=1,
         le=100_000,
-        description="At most this many calls of one WebSocket are answered at once. Further ones wait unread.",
+        description="Calls of one WebSocket answered at once. Further ones wait unread.",
     )
     queue: Size = Field(
         default=4 * MIB,
@@ -298,7 +295,7 @@ class WebSocketSettings(Section):
         default=10_000,
         ge=0,
         le=1_000_000,
-        description="A subscription may ask for at most this many past blocks to be sent again.",
+        description="Past blocks that a subscription may ask to be sent again.",
     )
 
 
@@ -309,19 +306,19 @@ class HttpSettings(Section):
         default=5 * MIB,
         gt=0,
         le=1 << 30,
-        description="The body of a request may have this many bytes, also after it is unpacked (gzip).",
+        description="Bytes of the body of a request, also after it is unpacked (gzip).",
     )
     max_batch: Whole = Field(default=1000, ge=1, le=100_000, description="A batch may have this many calls.")
     max_batch_answer: Size = Field(
         default=25_000_000,
         gt=0,
-        description="The answer to a batch may have this many bytes. Calls whose answers find no room get an error.",
+        description="Bytes of the answer to a batch. Calls whose answers find no room get an error.",
     )
     max_in_flight: Whole = Field(
         default=4096,
         ge=1,
         le=1_000_000,
-        description="A worker serves at most this many calls at once. Further ones get 503.",
+        description="Calls that a worker serves at once. Further ones get 503.",
     )
     max_header: Size = Field(
         default=16 * 1024, ge=1024, le=MIB, description="The header of a request may have this many bytes."
@@ -330,7 +327,7 @@ class HttpSettings(Section):
         default=30.0,
         gt=0,
         le=3600,
-        description="A client may take this long to send the head of a request, and as long to send its body.",
+        description="A client may take this long for the head of a request, and as long for its body.",
     )
     write_timeout: Duration = Field(
         default=30.0, gt=0, le=3600, description="A client must take 64 KiB of its answer within this time."
@@ -338,26 +335,25 @@ class HttpSettings(Section):
     max_unsent: Size = Field(
         default=256 * MIB,
         ge=MIB,
-        description="Slow clients may leave this many bytes of answers waiting together, for each worker. The "
-        "largest answer does not count.",
+        description="Bytes of answers that slow clients may leave waiting, for each worker. The largest does "
+        "not count.",
     )
     batch_at_once: Whole = Field(
-        default=64, ge=1, le=10_000, description="At most this many calls of one batch wait for nodes at the same time."
+        default=64, ge=1, le=10_000, description="Calls of one batch that wait for nodes at the same time."
     )
     keepalive: Duration = Field(
         default=75.0, le=86400, description="An idle connection of a client is kept for this long."
     )
     gzip_from: Size = Field(
-        default=1024, description="Answers of this many bytes or more are compressed for clients that accept gzip."
+        default=1024, description="Answers of this many bytes are compressed for clients that accept gzip."
     )
     cors_origins: Origins = Field(
         default=("*",),
-        description='Web pages of these origins may call. "*" means every origin, and an empty list means none.',
+        description='Web pages of these origins may call: "*" every origin, an empty list none.',
     )
     headers: Literal["all", "cache", "none"] = Field(
         default="all",
-        description='What the headers of an answer say about nodes and cache: "all" (X-Rpcaccel-* and '
-        'Server-Timing), "cache" (X-Rpcaccel-Cache alone) or "none".',
+        description='Headers of answers about nodes and cache: "all", "cache" (X-Rpcaccel-Cache alone) or "none".',
     )
     websocket: WebSocketSettings = Field(default=WebSocketSettings(), description="WebSockets of clients.")
     deny: MethodPatterns = Field(
@@ -367,7 +363,6 @@ class HttpSettings(Section):
     )
     expose: MethodPatterns = Field(
         default=(),
-        description="Clients may call these methods although they are for a node's operator. They are names or "
-        "patterns.",
+        description="Methods for a node's operator that clients may call all the same, names or patterns.",
         examples=[["evm_mine"]],
     )

@@ -19,7 +19,7 @@ BOUNDS = {
     "public names in two or more files": (60, 0),
     "lines of tests": (86_650, 600),
     "lines of benchmarks": (2_500, 100),
-    "pages of docs": (29, 0),
+    "pages of docs": (18, 0),
 }
 """The most of each, and how far below that it may be before the bound is to be lowered."""
 
