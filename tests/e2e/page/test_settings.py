@@ -55,7 +55,7 @@ async def test_every_described_setting_has_its_field_in_its_group_with_explanati
         f"networks.{NETWORK}.weights",
     }
     size = page.locator(".setting", has_text="Memory for answers")
-    await expect(size).to_contain_text("The tier may hold this many bytes")
+    await expect(size).to_contain_text("Bytes of the tier, with keys")
     await expect(size).to_contain_text("Default: 256 MB")
     names = await page.locator(".setting > label").evaluate_all("all => all.map(one => [one.title, one.textContent])")
     keys = {path: path.removeprefix(f"networks.{NETWORK}.").replace(".", " · ").replace("_", " ") for path, _ in names}
