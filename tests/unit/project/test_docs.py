@@ -19,7 +19,7 @@ from tests.support.services import ROOT
 EXAMPLE = ROOT / "docs" / "rpcaccel.toml"
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-EVERY_PAGE = [README, ROOT / "CHANGELOG.md", *PAGES]
+EVERY_PAGE = [README, *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")), *PAGES]
 PLAIN_PAGES = [README, *PAGES]
 LONG = {"architecture.md", "benchmarks.md", "clients.md", "failures.md", "settings.md"}
 """Pages to look things up in, or filled by measurements or examples."""
@@ -74,13 +74,23 @@ COMMAND = re.compile(r"^(?:.*(?:&&|\$\(|/bin/)|) *(rpcaccel [a-z-].*)", re.MULTI
 """As in `rpcaccel nodes --report`, but not in `journalctl -u rpcaccel -f`."""
 
 
-def test_every_command_and_every_flag_that_a_page_names_is_there() -> None:
-    options = {flag for _, command in commands() for param in command.params for flag in param.opts}
-    flags = options | {"--help", "--version", "--cacert"}  # the last one is added by `main.run`
+def test_every_command_that_a_page_names_is_there_and_has_the_flags_it_is_shown_with() -> None:
+    flags = {name: {flag for param in command.params for flag in param.opts} for name, command in commands()}
     shown = [line for page in PLAIN_PAGES for line in COMMAND.findall(code(page))]
     assert len(shown) > 50
-    assert {flag for line in shown for flag in re.findall(r"(?<=\s)--[a-z][a-z-]+", line)} <= flags
-    assert {line.split()[1] for line in shown} <= {command.name for _, command in commands()} | flags
+    for line in shown:
+        name = max((name for name in flags if f"{line} ".startswith(f"{name} ")), key=len, default="rpcaccel")
+        assert name != "rpcaccel" or line.split()[1] in ("--help", "--version"), line
+        used = set(re.findall(r"(?<=\s)--[a-z][a-z-]+", line.partition(" #")[0]))
+        assert used <= flags.get(name, set()) | {"--help", "--version", "--cacert"}, line  # main.run adds the last one
+
+
+def test_a_variable_that_is_shown_names_its_node_and_wins_over_the_file(tmp_path: Path) -> None:
+    page, name = (ROOT / "docs" / "configure.md").read_text(), "RPCACCEL_NETWORKS__HARMONY_S0__NODES__OWN__WEIGHT"
+    assert name in page
+    (tmp_path / "shown.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+    settings = load(tmp_path / "shown.toml", environ={name: "7"})
+    assert [node.weight for node in settings.networks["harmony-s0"].nodes] == [7, 1]
 
 
 def code(page: Path) -> str:
@@ -126,7 +136,9 @@ def test_numbered_sections_follow_each_other_and_code_refers_to_none_that_is_not
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 CHANGES = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where a change is made")[2].partition("\n## ")[0]
-HOUSE = dict(re.findall(r"^\| `([a-z]+)` \| (.*) \|$", ARCHITECTURE.partition("## 2.")[2].partition("\n## 3.")[0], re.M))
+HOUSE = dict(
+    re.findall(r"^\| `([a-z]+)` \| (.*) \|$", ARCHITECTURE.partition("## 2.")[2].partition("\n## 3.")[0], re.M)
+)
 """What each package has inside, from the top."""
 
 
