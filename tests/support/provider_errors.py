@@ -33,8 +33,6 @@ def _read() -> list[ProviderError]:
 
 PROVIDER_ERRORS = _read()
 
-_SHOWN = 2
-"""Texts of one kind that the table shows."""
 _ALSO = {
     FailureKind.TOO_LARGE: "a range is asked for in pieces, as short as the text says, and so are later ranges",
     FailureKind.PRUNED: "the node is not asked about blocks as old",
@@ -63,13 +61,12 @@ def follows(kind: FailureKind) -> str:
 
 
 def table() -> str:
-    """The table of docs/monitoring.md, a row for each kind."""
-    lines = ["| what nodes and providers say | kind | what follows |", "|---|---|---|"]
+    """The table of docs/monitoring.md, a row with an example for each kind."""
+    lines = ["| what nodes and providers say, for example | kind | what follows |", "|---|---|---|"]
+    first = {error.kind: error for error in reversed(PROVIDER_ERRORS)}
     for kind in dict.fromkeys(error.kind for error in PROVIDER_ERRORS):
-        ours = [error for error in PROVIDER_ERRORS if error.kind == kind]
-        said = list({error.who: error for error in reversed(ours)}.values())[::-1][:_SHOWN]
-        texts = "<br>".join(f"{_shown(one.text)} ({one.who}, {_numbers(one)})" for one in said)
-        lines.append(f"| {texts} | `{kind}` | {follows(FailureKind(kind))} |")
+        one = first[kind]
+        lines.append(f"| {_shown(one.text)} ({one.who}, {_numbers(one)}) | `{kind}` | {follows(FailureKind(kind))} |")
     return "\n".join(lines) + "\n"
 
 
