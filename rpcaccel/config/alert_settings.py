@@ -51,7 +51,7 @@ class WebhookSettings(Section):
     """One receiver of alerts."""
 
     url: WebhookUrl = Field(
-        description="Alerts are posted to this http:// or https:// address. It is shown without its path.",
+        description="Alerts are posted to this address, which is shown without its path.",
         examples=["https://hooks.example/services/${OPS_WEBHOOK:-T000/B000/KEY}"],
     )
     format: Literal["json", "slack"] = Field(
@@ -99,7 +99,7 @@ class AlertsSettings(Section):
     )
     host: Annotated[str, AfterValidator(_host)] = Field(
         default="",
-        description="The name of this host in messages. If empty, it is the machine's own.",
+        description="The name of this host in messages. If empty, the machine's own.",
         examples=["edge-1"],
     )
     webhooks: dict[Annotated[str, Field(pattern=NAME)], WebhookSettings] = Field(

@@ -52,7 +52,7 @@ class AccountSettings(Section):
         examples=[f"scrypt:15:8:1:{'A' * 22}:{'A' * 43}"],  # no password has it
     )
     role: Literal["admin", "read"] = Field(
-        default="read", description='An account with "admin" may change everything; one with "read" may only look.'
+        default="read", description='"admin" may change everything, "read" may only look.'
     )
 
 
@@ -70,7 +70,7 @@ class AdminSettings(Section):
         examples=[["rpcaccel.example.com"]],
     )
     accounts: dict[Annotated[str, Field(pattern=NAME)], AccountSettings] = Field(
-        default={}, description="Who may log in, by name. Without accounts, everyone on this machine may do everything."
+        default={}, description="Who may log in. Without accounts, everyone on this machine may do everything."
     )
     session: Duration = Field(default=43_200.0, gt=0, le=2_592_000, description="A login lasts this long.")
     tls_cert: str = Field(
@@ -80,13 +80,13 @@ class AdminSettings(Section):
     )
     tls_key: str = Field(
         default="",
-        description="The PEM file of the key that belongs to the certificate.",
+        description="The PEM file of its key.",
         examples=["/etc/rpcaccel/admin.key"],
     )
     currency: str = Field(
         default="USD",
         pattern=r"^[A-Z]{3}$",
-        description="The currency of networks.*.price, in the three letters of ISO 4217.",
+        description="The currency of networks.*.price (ISO 4217).",
     )
 
 
@@ -150,16 +150,14 @@ class RedisSettings(Section):
         default=0.5, gt=0, le=60, description="A write in the background may take this long."
     )
     connect_timeout: Duration = Field(default=0.5, gt=0, le=60, description="Connecting may take this long.")
-    pool_size: Whole = Field(
-        default=16, ge=1, le=1024, description="Each worker opens at most this many connections to each Redis server."
-    )
+    pool_size: Whole = Field(default=16, ge=1, le=1024, description="Connections of each worker to each server.")
     queue: Whole = Field(
         default=10_000,
         ge=1,
         le=1_000_000,
-        description="This many writes may wait. Further ones are dropped and counted.",
+        description="Writes that may wait. Further ones are dropped and counted.",
     )
-    compress_from: Size = Field(default=1024, description="Values of this many bytes or more are compressed with zstd.")
+    compress_from: Size = Field(default=1024, description="Values of this many bytes are compressed with zstd.")
     single_flight: Literal["auto", "always", "heavy"] = Field(
         default="auto",
         description='"heavy": one process fetches heavy methods for all; "always": every read; "auto": heavy '
@@ -177,7 +175,7 @@ class NodeSettings(ResilientNode):
         examples=["own"],
     )
     url: NodeUrl = Field(
-        description="The http:// or https:// address of the node. User info and keys in it are never shown.",
+        description="The http:// or https:// address. User info and keys in it are never shown.",
         examples=["https://harmony.example/${HARMONY_KEY:-no-key}"],
     )
     ws: NodeSocketUrl = Field(
@@ -194,7 +192,7 @@ class NodeSettings(ResilientNode):
     )
     headers: dict[HeaderName, HeaderText] = Field(
         default={},
-        description="These headers are sent to the node. Their values are never shown.",
+        description="Headers for the node. Their values are never shown.",
         examples=[{"Authorization": "Bearer ${HARMONY_TOKEN:-no-token}"}],
     )
     roles: Roles = Field(
@@ -263,9 +261,9 @@ class RangeSettings(Section):
         default=256,
         ge=1,
         le=1024,
-        description="One range may become at most this many node calls, refused ones included.",
+        description="Node calls that one range may become, refused ones included.",
     )
-    at_once: Whole = Field(default=8, ge=1, le=256, description="At most this many of them run at the same time.")
+    at_once: Whole = Field(default=8, ge=1, le=256, description="Those that run at the same time.")
 
 
 class RuleSettings(Section):
@@ -300,14 +298,12 @@ class RuleSettings(Section):
 class NetworkSettings(ResilientNetwork):
     """One chain or shard served here, under /NAME."""
 
-    chain: ChainName = Field(
-        default="harmony", description='The chain whose rules apply: "harmony", or "ethereum" for any other EVM chain.'
-    )
+    chain: ChainName = Field(default="harmony", description='"harmony", or "ethereum" for any other EVM chain.')
     shard: Whole = Field(
         default=0,
         ge=0,
         le=65_535,
-        description="The nodes must serve this shard, on a chain that has shards.",
+        description="The shard that the nodes serve, on a chain that has shards.",
         examples=[0],
     )
     chain_id: Whole | None = Field(
@@ -370,12 +366,12 @@ class NetworkSettings(ResilientNetwork):
         examples=[4.5],
     )
     rules: dict[MethodPattern, RuleSettings] = Field(
-        default={}, description='What you want of methods, by name or pattern ("net_*"). A name wins over patterns.'
+        default={}, description='What you want of methods, by name or pattern ("net_*"); a name wins.'
     )
     error_rules: tuple[ErrorRuleSettings, ...] = Field(
         default=(),
         max_length=500,
-        description="What errors of the nodes mean. These rules are tried in turn, before those of the chain.",
+        description="What errors of the nodes mean, tried before the rules of the chain.",
     )
     uniform_error_codes: bool = Field(
         default=False,
@@ -384,7 +380,7 @@ class NetworkSettings(ResilientNetwork):
     nodes: tuple[NodeSettings, ...] = Field(
         min_length=1,
         max_length=MOST_NODES,
-        description="The nodes of the network, as tables or as texts URL[,weight=N][,id=NAME].",
+        description="The nodes, as tables or as texts URL[,weight=N][,id=NAME].",
         examples=[["http://127.0.0.1:9500,weight=3,id=own", "https://api.s0.t.hmny.io,id=public"]],
     )
 
@@ -400,7 +396,7 @@ class Settings(ResilientProgram):
     """Everything the operator decides; `config.load` makes it from file, environment and flags."""
 
     listen: ListenText = Field(
-        default="127.0.0.1:8888", description="Calls are taken on this HOST:PORT; port 0 takes a free one."
+        default="127.0.0.1:8888", description="HOST:PORT where calls are taken; port 0 takes a free one."
     )
     admin: AdminSettings = Field(default=AdminSettings(), description="The admin side.")
     workers: WorkerCount = Field(
@@ -411,7 +407,7 @@ class Settings(ResilientProgram):
     )
     default_network: str = Field(
         default="",
-        description="This network is also served on /. If empty, it is the first one.",
+        description="The network that is also served on /. If empty, the first one.",
         examples=["harmony-s0"],
     )
     memory: MemorySettings = Field(default=MemorySettings(), description="The first cache tier.")

@@ -23,21 +23,21 @@ class QuotaSettings(Section):
         default=0,
         ge=0,
         le=1e9,
-        description="The node may be asked this many calls a second. 0 means no limit.",
+        description="Calls a second. 0 means no limit.",
         examples=[25],
     )
     day: Number = Field(
         default=0,
         ge=0,
         le=1e15,
-        description="The node may be asked this many calls a day. 0 means no limit.",
+        description="Calls a day. 0 means no limit.",
         examples=[100_000],
     )
     month: Number = Field(
         default=0,
         ge=0,
         le=1e15,
-        description="The node may be asked this many calls a calendar month. 0 means no limit.",
+        description="Calls a calendar month. 0 means no limit.",
         examples=[3_000_000],
     )
     heavy: Number = Field(default=1, ge=0, le=1e6, description="A call of a heavy method counts as this many calls.")
@@ -48,10 +48,10 @@ class RouteSettings(Section):
 
     methods: MethodPatterns = Field(
         min_length=1,
-        description='The methods, as names or patterns ("eth_getLogs", "trace_*").',
+        description='Names or patterns ("eth_getLogs", "trace_*").',
         examples=[["eth_getLogs", "trace_*"]],
     )
-    tag: Tag = Field(description="The nodes that have this tag take these methods.", examples=["archive"])
+    tag: Tag = Field(description="The nodes with this tag take these methods.", examples=["archive"])
     agree: Whole = Field(
         default=1, ge=1, le=5, description="This many of these nodes must give the same answer to a read."
     )
@@ -65,17 +65,15 @@ class AgreementSettings(Section):
         default=0.005,
         ge=0,
         le=1,
-        description="Calls for comparisons are at most this share of the nodes' answers. 0 means none.",
+        description="Calls for comparisons, as a share of the nodes' answers. 0 means none.",
     )
     budget: Number = Field(
         default=60.0,
         ge=0,
         le=1e6,
-        description="All workers together make at most this many calls for comparisons a minute.",
+        description="Such calls a minute, all workers together.",
     )
-    keep: Whole = Field(
-        default=100, ge=1, le=1000, description="This many cases of disagreement are kept, the newest ones."
-    )
+    keep: Whole = Field(default=100, ge=1, le=1000, description="Cases of disagreement that are kept, the newest ones.")
 
 
 class HedgeSettings(Section):
@@ -101,7 +99,7 @@ class BudgetSettings(Section):
         default=3.0,
         ge=0,
         le=1e6,
-        description="This many extra attempts a second are allowed in any case, for each worker.",
+        description="Extra attempts a second in any case, for each worker.",
     )
 
 
@@ -119,7 +117,7 @@ class BreakerSettings(Section):
         default=20,
         ge=1,
         le=100_000,
-        description="That share counts only when there were this many calls in those 10 s.",
+        description="That share counts from this many calls on.",
     )
     rest: Duration = Field(
         default=1.0,
@@ -159,7 +157,7 @@ class ConcurrencySettings(Section):
     heavy ones, those that run contracts and those of unknown methods are counted apart, and wait apart."""
 
     least: Whole = Field(
-        default=16, ge=1, le=65_535, description="A node may have this many light calls at once in any case."
+        default=16, ge=1, le=65_535, description="Light calls at once that a node may have in any case."
     )
     wait: Duration = Field(
         default=1.0,
@@ -172,16 +170,14 @@ class ConcurrencySettings(Section):
         description="A heavy call waits this long for a node that may have more (max_heavy).",
     )
     waiting: Whole = Field(
-        default=1000, ge=0, le=1_000_000, description="This many calls of each sort may wait, for each worker."
+        default=1000, ge=0, le=1_000_000, description="Calls of each sort that may wait, for each worker."
     )
 
 
 class TransactionSettings(Section):
     """Signed transactions: they are told to several nodes at once."""
 
-    share: Number = Field(
-        default=0.67, gt=0, le=1, description="A transaction is told to this share of the nodes that may be asked."
-    )
+    share: Number = Field(default=0.67, gt=0, le=1, description="The share of the nodes that a transaction is told to.")
     at_least: Whole = Field(
         default=2,
         ge=1,
@@ -251,7 +247,7 @@ class ResilientNetwork(Section):
         default=ConcurrencySettings(), description="How many calls a node has at once."
     )
     routes: tuple[RouteSettings, ...] = Field(
-        default=(), description="These methods go to tagged nodes only. The first route that fits decides."
+        default=(), description="Methods for tagged nodes only. The first route that fits decides."
     )
     transactions: TransactionSettings = Field(
         default=TransactionSettings(), description="How signed transactions are handed to the nodes."

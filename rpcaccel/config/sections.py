@@ -98,19 +98,19 @@ class LimitSettings(Section):
         default=0,
         ge=0,
         le=1_000_000,
-        description="Each worker answers this many requests at once. A batch is one request.",
+        description="Requests that each worker answers at once. A batch is one.",
         examples=[20],
     )
     batch: Whole = Field(
         default=0,
         ge=0,
         le=100_000,
-        description="A batch may have this many calls, and no more than http.max_batch.",
+        description="Calls in a batch, at most http.max_batch.",
         examples=[100],
     )
     allow: MethodPatterns = Field(
         default=(),
-        description="Only these methods may be called. They are names or patterns.",
+        description="Only these methods may be called, names or patterns.",
         examples=[["eth_*", "net_version"]],
     )
     deny: MethodPatterns = Field(
@@ -138,9 +138,7 @@ class KeySettings(LimitSettings):
         description="The hashes of the holder's keys, as `rpcaccel key` prints them.",
         examples=[[f"sha256:{'0' * 64}"]],  # of no key
     )
-    enabled: bool = Field(
-        default=True, description="If false, the holder's keys are turned away until it is true again."
-    )
+    enabled: bool = Field(default=True, description="If false, the holder's keys are turned away.")
 
 
 class ClientsSettings(Section):
@@ -150,7 +148,7 @@ class ClientsSettings(Section):
         default=False, description="If true, callers without a key are refused.", examples=[False]
     )
     keys: dict[Annotated[str, Field(pattern=NAME)], KeySettings] = Field(
-        default={}, description="The holders of API keys, by name. Metrics and the page show that name."
+        default={}, description="The holders of API keys, by the name that metrics and the page show."
     )
     anonymous: LimitSettings = Field(
         default=LimitSettings(), description="Limits of each address that calls without a key (IPv6: of each /64)."
@@ -164,7 +162,8 @@ class ClientsSettings(Section):
         examples=[["10.0.0.0/8"]],
     )
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = Field(
-        default="x-forwarded-for", description="Those proxies name the caller in this header. No other one is read."
+        default="x-forwarded-for",
+        description="The header in which those proxies name the caller. No other one is read.",
     )
 
     @model_validator(mode="after")
@@ -183,10 +182,10 @@ class LogSettings(Section):
     """The log, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The log has the lines of this level and of those above it."
+        default="info", description="The log has the lines of this level and above."
     )
     format: Literal["console", "json"] = Field(
-        default="console", description='"console" writes lines for people, "json" a JSON object a line.'
+        default="console", description='"console" is for people, "json" an object a line.'
     )
     access: bool = Field(default=False, description="If true, each call writes a line at level info.")
     access_share: Number = Field(
@@ -206,14 +205,12 @@ class LogSettings(Section):
 class ErrorsSettings(Section):
     """The log of errors on the page, and the share of failed calls from which something should be done."""
 
-    params: bool = Field(
-        default=True, description="If true, samples of calls that got an error show their params, up to 2 kB."
-    )
+    params: bool = Field(default=True, description="If true, samples of failed calls show up to 2 kB of their params.")
     warn: Number = Field(
         default=0.05,
         gt=0,
         le=1,
-        description="When this share of a network's calls failed within a minute, that is a warning.",
+        description="This share of a network's calls failed within a minute: a warning.",
     )
     bad: Number = Field(
         default=0.2,
@@ -257,7 +254,7 @@ class WebSocketSettings(Section):
         default=20_000,
         ge=1,
         le=1_000_000,
-        description="Each worker holds at most this many open WebSockets. Further ones get 503.",
+        description="Open WebSockets of each worker. Further ones get 503.",
     )
     per_client: Whole = Field(
         default=1000,
@@ -269,7 +266,7 @@ class WebSocketSettings(Section):
         default=200,
         ge=1,
         le=100_000,
-        description="One WebSocket may have at most this many subscriptions. Further ones get an error.",
+        description="Subscriptions of one WebSocket. Further ones get an error.",
     )
     at_once: Whole = Field(
         default=100,
@@ -280,7 +277,7 @@ class WebSocketSettings(Section):
     queue: Size = Field(
         default=4 * MIB,
         ge=64 * 1024,
-        description="A client that leaves more bytes than this unread is told so and closed (1013).",
+        description="A client that leaves more bytes unread is told so and closed (1013).",
     )
     ping: Duration = Field(
         default=30.0, gt=0, le=3600, description="A client that is silent for this long is sent a ping."
@@ -289,7 +286,7 @@ class WebSocketSettings(Section):
         default=3600.0,
         gt=0,
         le=86_400,
-        description="A WebSocket that has had no subscription and no call for this long is closed.",
+        description="A WebSocket without subscription and call for this long is closed.",
     )
     replay: Whole = Field(
         default=10_000,
@@ -308,7 +305,7 @@ class HttpSettings(Section):
         le=1 << 30,
         description="Bytes of the body of a request, also after it is unpacked (gzip).",
     )
-    max_batch: Whole = Field(default=1000, ge=1, le=100_000, description="A batch may have this many calls.")
+    max_batch: Whole = Field(default=1000, ge=1, le=100_000, description="Calls in a batch.")
     max_batch_answer: Size = Field(
         default=25_000_000,
         gt=0,
@@ -320,9 +317,7 @@ class HttpSettings(Section):
         le=1_000_000,
         description="Calls that a worker serves at once. Further ones get 503.",
     )
-    max_header: Size = Field(
-        default=16 * 1024, ge=1024, le=MIB, description="The header of a request may have this many bytes."
-    )
+    max_header: Size = Field(default=16 * 1024, ge=1024, le=MIB, description="Bytes of the header of a request.")
     read_timeout: Duration = Field(
         default=30.0,
         gt=0,
@@ -358,7 +353,7 @@ class HttpSettings(Section):
     websocket: WebSocketSettings = Field(default=WebSocketSettings(), description="WebSockets of clients.")
     deny: MethodPatterns = Field(
         default=(),
-        description='These methods are refused for every client. They are names or patterns ("debug_*").',
+        description='Methods that are refused for everybody, names or patterns ("debug_*").',
         examples=[["debug_*"]],
     )
     expose: MethodPatterns = Field(
