@@ -127,7 +127,7 @@ def describe(path: tuple[str, ...], field: Mapping[str, Any]) -> Described:
 FIRST = "0.2.0"
 """The first version that was released; a field that came later says so (sections.Since)."""
 
-_KIND_WORDS = {"switch": "true or false", "whole": "whole number"}
+_KIND_WORDS = {"switch": "true or false", "whole": "integer"}
 _PROGRAM = "Keys of the whole program, which stand in a file before its first table."
 _KNOWN = {"chains": chains.names, "balancers": balancers.names}
 """The values of keys that name one of the files in a folder (value_types.KNOWN)."""
@@ -238,7 +238,7 @@ def _example(one: Described) -> Any:
 
 def _takes_tables(field: Mapping[str, Any]) -> str:
     if field.get("type") == "array":
-        most = f", at most {field['maxItems']:,}" if "maxItems" in field else ""
+        most = f", ≤ {field['maxItems']:,}" if "maxItems" in field else ""
         return f"list of tables{most}"
     values = field.get("additionalProperties")
     return "tables by name" if not values or "$ref" in values else "secret texts by name"
@@ -255,20 +255,20 @@ def _takes(one: Described, field: Mapping[str, Any]) -> str:
         )
         return f"list of secret {of}" if field["items"].get("writeOnly") else f"list of {of}"
     if one.kind == "text":
-        longest = f", at most {field['maxLength']:,} characters" if "maxLength" in field else ""
+        longest = f", ≤ {field['maxLength']:,} characters" if "maxLength" in field else ""
         return ("secret text" if field.get("writeOnly") else "text") + longest
     also = ' or `"auto"`' if "^auto$" in field.get("pattern", "") else ""
-    return ", ".join([_KIND_WORDS.get(one.kind, one.kind) + also, *_bounds_in_words(one)])
+    return ", ".join([_KIND_WORDS.get(one.kind, one.kind) + also, *_bounds_of(one)])
 
 
-def _bounds_in_words(one: Described) -> Iterator[str]:
+def _bounds_of(one: Described) -> Iterator[str]:
     least, most = one.least, one.most
     if least is not None and most is not None:
         yield f"{_bound(least, one.kind)} to {_bound(most, one.kind)}"
         return
-    for words, bound in (("at least", least), ("above", one.above), ("at most", most), ("below", one.below)):
+    for sign, bound in (("≥", least), (">", one.above), ("≤", most), ("<", one.below)):
         if bound is not None:
-            yield f"{words} {_bound(bound, one.kind)}"
+            yield f"{sign} {_bound(bound, one.kind)}"
 
 
 def _bound(value: float, kind: str) -> str:

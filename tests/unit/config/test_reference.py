@@ -45,10 +45,10 @@ def test_a_key_has_the_version_that_its_field_names_or_the_first() -> None:
 
 def test_types_bounds_defaults_and_examples_are_written_as_people_write_them() -> None:
     (_, _, (wait, size, name)), (_, _, (calls,)) = tables(OuterPart, OuterPart.model_json_schema())
-    assert (wait.takes, wait.default, wait.example) == ("duration, above 0, at most 90s", '`"30ms"`', '"30ms"')
+    assert (wait.takes, wait.default, wait.example) == ("duration, > 0, ≤ 90s", '`"30ms"`', '"30ms"')
     assert (size.takes, size.default, size.example) == ("size", '`"1MiB"`', '"1MiB"')
     assert (name.takes, name.default, name.example) == ("text", '`""`', '"a"')
-    assert (calls.takes, calls.default, calls.example) == ("whole number, at least 1", "`3`", "3")
+    assert (calls.takes, calls.default, calls.example) == ("integer, ≥ 1", "`3`", "3")
 
 
 def test_a_field_whose_default_says_little_must_have_an_example() -> None:
