@@ -72,7 +72,7 @@ format: $(VENV)/.installed-test ## let ruff lay out the source
 	$(BIN)/ruff format .
 
 reference: $(VENV)/.installed-test ## write docs/settings.md and the table of commands from the program
-	$(BIN)/rpcaccel check --reference >docs/settings.md.new && mv docs/settings.md.new docs/settings.md
+	$(BIN)/python -m rpcaccel check --reference >docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 	$(BIN)/python -m tests.support.commands_table
 
 bench: $(VENV)/.installed-test ## measure, and write docs/benchmarks.md's tables (ARGS='--only misses', '--short')
