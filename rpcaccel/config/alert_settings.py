@@ -90,7 +90,8 @@ class AlertsSettings(Section):
     after: Duration = Field(
         default=30.0,
         le=86_400,
-        description="Something is told once it has needed attention for this long, and its end as long after it.",
+        description="Something is told once it has needed attention for this long, and its end when it has "
+        "been over as long.",
     )
     page: Annotated[str, AfterValidator(_page)] = Field(
         default="",

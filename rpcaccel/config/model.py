@@ -100,7 +100,7 @@ class MemorySettings(Section):
     )
     max_entry: Size = Field(
         default=8_000_000,
-        description="An answer with more bytes is passed on and not kept. At most size.",
+        description="An answer with more bytes is passed on and not kept. At most memory.size.",
     )
 
 
@@ -157,7 +157,7 @@ class RedisSettings(Section):
         le=1_000_000,
         description="Writes that may wait. Further ones are dropped and counted.",
     )
-    compress_from: Size = Field(default=1024, description="Values of this many bytes are compressed with zstd.")
+    compress_from: Size = Field(default=1024, description="Values of this many bytes or more are compressed with zstd.")
     single_flight: Literal["auto", "always", "heavy"] = Field(
         default="auto",
         description='"heavy": one process fetches heavy methods for all; "always": every read; "auto": heavy '
@@ -248,14 +248,14 @@ class RangeSettings(Section):
         default=128,
         ge=1,
         le=10_000,
-        description="The logs of this many blocks are kept together. A change makes kept ones useless.",
+        description="The logs of this many blocks are kept together. After a change, kept logs are fetched anew.",
     )
     divide_from: Whole = Field(
         default=256,
         ge=1,
         le=1_000_000,
-        description="A run of missing blocks twice as long as this is shared out to several nodes, so many "
-        "blocks to each at least.",
+        description="A run of missing blocks at least twice as long is shared out to several nodes, at least "
+        "this many blocks to each.",
     )
     max_pieces: Whole = Field(
         default=256,
@@ -263,7 +263,7 @@ class RangeSettings(Section):
         le=1024,
         description="Node calls that one range may become, refused ones included.",
     )
-    at_once: Whole = Field(default=8, ge=1, le=256, description="Those that run at the same time.")
+    at_once: Whole = Field(default=8, ge=1, le=256, description="Node calls of one range that run at the same time.")
 
 
 class RuleSettings(Section):

@@ -53,7 +53,7 @@ class RouteSettings(Section):
     )
     tag: Tag = Field(description="The nodes with this tag take these methods.", examples=["archive"])
     agree: Whole = Field(
-        default=1, ge=1, le=5, description="This many of these nodes must give the same answer to a read."
+        default=1, ge=1, le=5, description="This many nodes with the tag must give the same answer to a read."
     )
 
 
@@ -71,7 +71,7 @@ class AgreementSettings(Section):
         default=60.0,
         ge=0,
         le=1e6,
-        description="Such calls a minute, all workers together.",
+        description="Calls for comparisons a minute, all workers together.",
     )
     keep: Whole = Field(default=100, ge=1, le=1000, description="Cases of disagreement that are kept, the newest ones.")
 
@@ -83,8 +83,8 @@ class HedgeSettings(Section):
         default=0.95,
         ge=0,
         lt=1,
-        description="A second node is asked when a read takes longer than this share of the node's answers. "
-        "0 means never.",
+        description="A second node is asked when a read takes longer than this share of the node's answers "
+        "took. 0 means never.",
     )
     at_least: Duration = Field(default=0.1, le=60, description="A node is given this long in any case.")
 
@@ -111,13 +111,13 @@ class BreakerSettings(Section):
         default=0.5,
         gt=0,
         le=1,
-        description="The breaker also opens when this share of the calls of 10 s failed.",
+        description="The breaker also opens when this share of the calls of the last 10 s failed.",
     )
     volume: Whole = Field(
         default=20,
         ge=1,
         le=100_000,
-        description="That share counts from this many calls on.",
+        description="breaker.ratio counts from this many calls on.",
     )
     rest: Duration = Field(
         default=1.0,
@@ -135,7 +135,8 @@ class OutlierSettings(Section):
         default=5.0,
         ge=0,
         le=1000,
-        description="A node that takes this many times as long as the others is left alone. 0 means never.",
+        description="A node that takes this many times as long as the others for the same methods is left "
+        "alone. 0 means never.",
     )
     by: Duration = Field(default=0.5, le=60, description="The node must also be slower by this much.")
     share: Number = Field(
@@ -167,7 +168,7 @@ class ConcurrencySettings(Section):
     heavy_wait: Duration = Field(
         default=10.0,
         le=3600,
-        description="A heavy call waits this long for a node that may have more (max_heavy).",
+        description="A heavy call waits this long for a node that has room (max_heavy).",
     )
     waiting: Whole = Field(
         default=1000, ge=0, le=1_000_000, description="Calls of each sort that may wait, for each worker."
@@ -220,8 +221,8 @@ class ResilientNetwork(Section):
         default=2,
         ge=0,
         le=100,
-        description="When a node lacks what another has, so many further nodes are asked, and so often nodes "
-        "are asked again, within half a block.",
+        description="When a node lacks what another has, this many further nodes are asked, and nodes again "
+        "as often within half a block.",
     )
     agreement: AgreementSettings = Field(
         default=AgreementSettings(), description="How many answers are compared with those of another node."
@@ -319,7 +320,7 @@ class ErrorRuleSettings(Section):
         default=(),
         max_length=100,
         description="The message holds one of these fragments, or all of one of these lists. For kinds that "
-        "keep a node from being asked, or count as success, it is read up to the first "
+        "keep a node from being asked, or count as success, the message counts up to its first "
         "quotation, colon, bracket or =.",
         examples=[["credits", ["daily", "limit"]]],
     )

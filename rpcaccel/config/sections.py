@@ -105,7 +105,7 @@ class LimitSettings(Section):
         default=0,
         ge=0,
         le=100_000,
-        description="Calls in a batch, at most http.max_batch.",
+        description="Calls in a batch; http.max_batch holds as well.",
         examples=[100],
     )
     allow: MethodPatterns = Field(
@@ -163,7 +163,7 @@ class ClientsSettings(Section):
     )
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = Field(
         default="x-forwarded-for",
-        description="The header in which those proxies name the caller. No other one is read.",
+        description="The header in which trusted proxies name the caller. No other one is read.",
     )
 
     @model_validator(mode="after")
@@ -192,7 +192,7 @@ class LogSettings(Section):
         default=1.0,
         gt=0,
         le=1,
-        description="Calls of this share of the requests write such a line; slow ones in any case.",
+        description="Share of the requests whose calls write such a line at level info; slow calls do in any case.",
     )
     slow: Duration = Field(
         default=0.0,
@@ -210,13 +210,13 @@ class ErrorsSettings(Section):
         default=0.05,
         gt=0,
         le=1,
-        description="This share of a network's calls failed within a minute: a warning.",
+        description="Share of a network's calls that failed within a minute, from which there is a warning.",
     )
     bad: Number = Field(
         default=0.2,
         gt=0,
         le=1,
-        description="When this share of them failed, it is shown in red. At least warn.",
+        description="Share of failed calls from which the warning is red. At least errors.warn.",
     )
 
     @model_validator(mode="after")
@@ -340,7 +340,7 @@ class HttpSettings(Section):
         default=75.0, le=86400, description="An idle connection of a client is kept for this long."
     )
     gzip_from: Size = Field(
-        default=1024, description="Answers of this many bytes are compressed for clients that accept gzip."
+        default=1024, description="Answers of this many bytes or more are compressed for clients that accept gzip."
     )
     cors_origins: Origins = Field(
         default=("*",),
