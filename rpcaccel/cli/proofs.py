@@ -13,7 +13,7 @@ from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.config.resilience import ahead_of
 from rpcaccel.controlplane.nodes.examine import examine
-from rpcaccel.controlplane.nodes.proving import AT_ONCE
+from rpcaccel.controlplane.nodes.proving import MAX_GATED_PROOFS
 from rpcaccel.controlplane.nodes.shadow_calls import Examined, budget_of
 from rpcaccel.core.heads.proof import Proof
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -33,7 +33,7 @@ async def prove_network(network: NetworkSettings, findings: Sequence[Finding]) -
                 closing.push_async_callback(client.close)
                 found, budget = heads[node.id], budget_of(node.quota, alone=True)
                 nodes[node.id] = Examined(node.id, client, found.head, found.version, budget)
-        places = asyncio.Semaphore(AT_ONCE)
+        places = asyncio.Semaphore(MAX_GATED_PROOFS)
 
         async def prove(node: Examined) -> Proof:
             async with places:

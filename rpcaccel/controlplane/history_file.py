@@ -21,11 +21,11 @@ from rpcaccel.controlplane.stats.buckets import Bucket
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.history_table import MAX_TABLE_BYTES, ROLLUPS
 
-FLUSH_SECONDS = 15.0
+TABLE_FLUSH_SECONDS = 15.0
 """Seconds between two times that what was counted is added to the table."""
-SAVE_SECONDS = 300.0
+HISTORY_SAVE_SECONDS = 300.0
 """Seconds between two writes, which is what a power cut costs of the history."""
-MAX_FILE_BYTES = 2 * MAX_TABLE_BYTES
+MAX_HISTORY_BYTES = 2 * MAX_TABLE_BYTES
 """A larger file is none that was written here."""
 
 _Version1 = tuple[int, dict[str, dict[str, list[bytes]]]]
@@ -39,7 +39,9 @@ log = structlog.get_logger("rpcaccel.history")
 class HistoryKeeper:
     """Takes up the history at the start, and saves it now and then and at the end."""
 
-    def __init__(self, history: History, wall: Callable[[], float] = time.time, every: float = SAVE_SECONDS) -> None:
+    def __init__(
+        self, history: History, wall: Callable[[], float] = time.time, every: float = HISTORY_SAVE_SECONDS
+    ) -> None:
         """`every`: seconds between two writes."""
         self.note = ""
         """A sentence when the history was lost, or will be."""
@@ -68,8 +70,8 @@ class HistoryKeeper:
             log.error("the history begins anew", file=str(path), reason=why)  # noqa: TRY400 -- the reason says all
 
     def _take_up(self, path: Path) -> None:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ValueError(f"is larger than {MAX_FILE_BYTES / 1e6:g} MB")
+        if path.stat().st_size > MAX_HISTORY_BYTES:
+            raise ValueError(f"is larger than {MAX_HISTORY_BYTES / 1e6:g} MB")
         with path.open("rb") as opened:
             begins_as_version_1 = opened.read(1) == b"\x92"
         if begins_as_version_1:
@@ -110,7 +112,7 @@ class HistoryKeeper:
         await self._save()
 
     async def _run(self) -> None:
-        wait, passed = min(FLUSH_SECONDS, self._every), 0.0
+        wait, passed = min(TABLE_FLUSH_SECONDS, self._every), 0.0
         while not self._ending.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):

@@ -24,18 +24,25 @@ from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
 from rpcaccel.controlplane.documents.current_figures import RATE_SECONDS
 from rpcaccel.controlplane.history_file import HistoryKeeper
-from rpcaccel.controlplane.host_exchange import HostExchange
-from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
+from rpcaccel.controlplane.hosts.host_exchange import HostExchange
+from rpcaccel.controlplane.hosts.host_report import HostReport, counted, page_of
+from rpcaccel.controlplane.hosts.sharing import Hosts
+from rpcaccel.controlplane.nodes.disagreements import AGREEMENT_AUTHOR, Disagreements
 from rpcaccel.controlplane.nodes.probers import Probers
 from rpcaccel.controlplane.nodes.quotas import KeptQuotas, Quotas
-from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.hindrances import hindrances
 from rpcaccel.controlplane.settings.kept_file import KeptFile, beside
-from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
-from rpcaccel.controlplane.settings.sharing import Hosts
+from rpcaccel.controlplane.settings.ledger import (
+    Author,
+    Change,
+    InvalidSettingsError,
+    Ledger,
+    NoFileError,
+    Origin,
+    RefusedError,
+)
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.host_report import HostReport, counted, page_of
 from rpcaccel.controlplane.stats.notices import LogNotice, trouble
 from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.stats.summaries import readings
@@ -336,7 +343,9 @@ class Supervisor:
             return False
         change = {"networks": {network: {"nodes": {node: {"drain": True}}}}}
         try:
-            await self.ledger.change(change, AUTHOR, why="other nodes contradict it more often than by chance")
+            await self.ledger.change(
+                change, AGREEMENT_AUTHOR, why="other nodes contradict it more often than by chance"
+            )
         except (InvalidSettingsError, RefusedError) as error:
             log.error("a node that is contradicted is not drained", node=node, reason=str(error))  # noqa: TRY400
             return False

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
+from rpcaccel.controlplane.hosts.host_book import HostBook, HostsNow
+from rpcaccel.controlplane.hosts.host_report import HostReport
 from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
-from rpcaccel.controlplane.stats.host_book import HostBook, HostsNow
-from rpcaccel.controlplane.stats.host_report import HostReport
 from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.node_trial import NodeTrial

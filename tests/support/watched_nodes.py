@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from rpcaccel.config.model import Settings
+from rpcaccel.controlplane.documents.worth import Gathered
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from rpcaccel.controlplane.stats.worth import Gathered
 from rpcaccel.core.stats.tally import Tally
 
 NETWORK = "harmony-s0"

@@ -23,13 +23,13 @@ from rpcaccel.controlplane.alerts.mutes import MuteRequest
 from rpcaccel.controlplane.documents import current_figures
 from rpcaccel.controlplane.documents.client_figures import ClientDocument, Clients
 from rpcaccel.controlplane.documents.error_documents import ErrorGroupOpened, ErrorQuestion, ErrorsNow, Treatment
-from rpcaccel.controlplane.stats.host_book import HostsNow
-from rpcaccel.controlplane.stats.node_report import NodesReport
-from rpcaccel.controlplane.stats.series import MethodPast, Past
+from rpcaccel.controlplane.documents.node_report import NodesReport
+from rpcaccel.controlplane.documents.series import MethodPast, Past
+from rpcaccel.controlplane.hosts.host_book import HostsNow
 from rpcaccel.controlplane.workers.operations import Purged, PurgeRequest, RecordedCalls, RecordRequest
 from rpcaccel.core.heads.node_trial import NodeTrial
 
-HEADERS = {
+ANSWER_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",

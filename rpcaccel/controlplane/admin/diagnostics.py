@@ -21,8 +21,8 @@ from yarl import URL
 
 from rpcaccel.config.secrets import parse_listen
 from rpcaccel.controlplane.admin.handling import AUTHOR, Control, ProblemError
+from rpcaccel.controlplane.documents.series import RANGES, MethodPast, Past, PastQuestion, method_past, past
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.series import RANGES, MethodPast, Past, PastQuestion, method_past, past
 from rpcaccel.controlplane.stats.snapshot import AdminView
 from rpcaccel.controlplane.stats.summaries import extended
 from rpcaccel.controlplane.workers.link import Link

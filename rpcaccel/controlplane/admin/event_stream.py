@@ -10,8 +10,8 @@ from msgspec.structs import asdict
 
 from rpcaccel.controlplane.admin.handling import STILL_ALLOWED, STREAM_HEADERS, Control
 from rpcaccel.controlplane.documents import current_figures
+from rpcaccel.controlplane.documents.series import columns
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.series import columns
 from rpcaccel.controlplane.stats.snapshot import Frame
 
 STALLED_SECONDS = 30.0

@@ -15,10 +15,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from rpcaccel.config.errors import Fault
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.alerts.alerting import Alerting
-from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.settings.ledger import Ledger
+from rpcaccel.controlplane.hosts.host_book import HostsNow
+from rpcaccel.controlplane.settings.ledger import Author, Ledger
 from rpcaccel.controlplane.stats.events import Events
-from rpcaccel.controlplane.stats.host_book import HostsNow
 from rpcaccel.controlplane.workers.operations import read
 from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core.agreement.cases import Case

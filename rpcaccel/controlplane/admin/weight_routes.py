@@ -12,11 +12,11 @@ from msgspec import Meta, Struct
 
 from rpcaccel.controlplane.admin.handling import AUTHOR, ProblemError, body_of, expected_revision
 from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
+from rpcaccel.controlplane.documents.node_report import NodesReport, report
+from rpcaccel.controlplane.documents.worth import Gathered, patch_of
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.node_history import Over
-from rpcaccel.controlplane.stats.node_report import NodesReport, report
 from rpcaccel.controlplane.stats.snapshot import AdminView
-from rpcaccel.controlplane.stats.worth import Gathered, patch_of
 
 _OVER: dict[str, Over] = {"": "hour", "hour": "hour", "day": "day"}
 

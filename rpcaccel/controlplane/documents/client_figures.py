@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from rpcaccel.controlplane.documents.series import ClientPast
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.history import Window
-from rpcaccel.controlplane.stats.series import ClientPast
 from rpcaccel.controlplane.stats.summaries import Looked, PerSecond, extended, rate
 from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.stats.counters import ClientCell, TallySnapshot

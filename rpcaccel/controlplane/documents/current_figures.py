@@ -14,9 +14,9 @@ from msgspec import Meta, Struct, field
 import rpcaccel
 from rpcaccel import balancers
 from rpcaccel.controlplane.alerts.mutes import Mute
+from rpcaccel.controlplane.documents.series import Columns, columns
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.history import History, Window, by_method, spared
-from rpcaccel.controlplane.stats.series import Columns, columns
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeStanding, NodeView
 from rpcaccel.controlplane.stats.summaries import (
     At,

@@ -24,7 +24,7 @@ from rpcaccel.core.stats.error_log import FINE, SLOTS, ErrorFault, ErrorGroup, E
 _MINUTE = 60.0
 MAX_MINUTES = 60
 """Minutes that the log looks back at the most."""
-MAX_UNKNOWN_METHODS = 50
+MAX_SHOWN_METHODS = 50
 _OF_REQUESTS = ("concurrency", "batch")
 """Limits by which a client's whole request is refused before it is a call of any method."""
 
@@ -140,7 +140,7 @@ def errors(
         forgotten_errors=log.forgotten_errors,
         refusals=refusals,
         unclassed=[error for error in unclassed if network in ("", error.network)],
-        unknown_methods=[one for one in log.methods() if network in ("", one.network)][:MAX_UNKNOWN_METHODS],
+        unknown_methods=[one for one in log.methods() if network in ("", one.network)][:MAX_SHOWN_METHODS],
         unnamed=log.unnamed,
     )
 

@@ -19,10 +19,10 @@ import structlog
 from msgspec.structs import replace
 
 from rpcaccel.config.model import NetworkSettings, Settings
-from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.ledger import Author
 from rpcaccel.core.agreement.cases import JUDGED_SECONDS, Case, CaseLog, is_suspect
 
-AUTHOR = Author("rpcaccel", "agreement")
+AGREEMENT_AUTHOR = Author("rpcaccel", "agreement")
 NodeName = tuple[str, str]
 """The names of a network and of a node."""
 READ_EVERY = 300.0

@@ -20,7 +20,7 @@ from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.upstream.node_socket import ANSWER_SECONDS, OnNotification
 
-AGAIN = 600.0
+SEARCH_AGAIN_SECONDS = 600.0
 """Seconds after which the usual places are tried again where no WebSocket was found."""
 QUICKEST, SLOWEST = 0.5, 60.0
 """Seconds: bounds of the time until a WebSocket that worked, or that the settings name, is opened again."""
@@ -231,7 +231,7 @@ class HeadStream:
 
     def _pause(self) -> float:
         if not self._works:
-            return AGAIN * self._rng.uniform(0.9, 1.1)
+            return SEARCH_AGAIN_SECONDS * self._rng.uniform(0.9, 1.1)
         return min(SLOWEST, QUICKEST * 2.0 ** min(self._fails - 1, 20)) * self._rng.uniform(0.5, 1.0)
 
 

@@ -30,14 +30,14 @@ from rpcaccel.core.nodes.limits import Brought, QuotaUse, Window, runs_out, wind
 if TYPE_CHECKING:
     from rpcaccel.stores.redis.shared_counters import QuotaSums
 
-LOOK_EVERY = 1.0
+QUOTA_LOOK_SECONDS = 1.0
 """Seconds between two looks at what the workers report."""
-SAVE_EVERY = 5.0
+QUOTA_SAVE_SECONDS = 5.0
 """Seconds between two writes at the least, which is what a power cut costs of the count."""
 _LEAST = 1e-6
 """Differences below this are rounding errors of sums."""
 CANNOT = "cannot be written"
-Key = tuple[str, str, Window]
+QuotaKey = tuple[str, str, Window]
 
 log = structlog.get_logger("rpcaccel.quotas")
 
@@ -59,7 +59,7 @@ class Quotas:
         settings: Callable[[], Settings],
         links: Sequence[Link],
         wall: Callable[[], float] = time.time,
-        every: float = LOOK_EVERY,
+        every: float = QUOTA_LOOK_SECONDS,
     ) -> None:
         """`every`: seconds between two looks at the reports."""
         self.note = ""
@@ -67,16 +67,16 @@ class Quotas:
         self._settings = settings
         self._links = links
         self._wall = wall
-        self._past: dict[Key, Brought] = {}
+        self._past: dict[QuotaKey, Brought] = {}
         """By quota, the use by earlier runs and by workers that ended."""
         self._host = secrets.token_hex(8)
         self._hosts: QuotaSums | None = None
         self._opened = False
         """Was `_hosts` opened? Where no node has a quota, there is nothing to exchange."""
         self._shared_by: RedisSettings | None = None
-        self._recalled: set[Key] = set()
+        self._recalled: set[QuotaKey] = set()
         """The quotas whose use is known that this host told in an earlier run, and may not have kept."""
-        self._elsewhere: dict[Key, Brought] = {}
+        self._elsewhere: dict[QuotaKey, Brought] = {}
         """By quota, the use by other hosts, as they told it last."""
         self._file: KeptFile[KeptQuotas] | None = None
         self._saved: tuple[Brought, ...] | None = ()
@@ -147,7 +147,7 @@ class Quotas:
             try:
                 await self.exchange()
                 self.tell()
-                if abs(self._wall() - saved_at) >= SAVE_EVERY:
+                if abs(self._wall() - saved_at) >= QUOTA_SAVE_SECONDS:
                     saved_at = self._wall()
                     await self.save()
             except Exception:
@@ -174,7 +174,7 @@ class Quotas:
             # Under another name after a restart, what was used before it would count twice.
             await self.save()
             await hosts.open()
-        uses: dict[Key, list[QuotaUse]] = {key: [] for key in self._limited()}
+        uses: dict[QuotaKey, list[QuotaUse]] = {key: [] for key in self._limited()}
         for _, report in self._reports():
             for key, use in _uses(report):
                 uses.setdefault(key, []).append(use)
@@ -190,7 +190,7 @@ class Quotas:
         if hosts is self._hosts:
             self._elsewhere |= {_key(one): one for one in heard}
 
-    def _limited(self) -> Iterator[Key]:
+    def _limited(self) -> Iterator[QuotaKey]:
         for name, network in self._settings().networks.items():
             for node in network.nodes:
                 yield from ((name, node.id, window) for window, limit in _limits(node) if limit)
@@ -266,13 +266,13 @@ class Quotas:
 
     def _sums(self, reports: Iterable[WorkerReport]) -> tuple[Brought, ...]:
         """Everything that is used of any quota in the windows that run, by the past and in these reports."""
-        uses: dict[Key, list[QuotaUse]] = {key: [] for key in self._past}
+        uses: dict[QuotaKey, list[QuotaUse]] = {key: [] for key in self._past}
         for report in reports:
             for key, use in _uses(report):
                 uses.setdefault(key, []).append(use)
         return tuple(one for key in sorted(uses) if (one := self._sum(key, uses[key])).used)
 
-    def _sum(self, key: Key, uses: Iterable[QuotaUse]) -> Brought:
+    def _sum(self, key: QuotaKey, uses: Iterable[QuotaUse]) -> Brought:
         """The past of a quota and these uses together, as far as they fall into the window that runs."""
         network, node, window = key
         now = self._wall()
@@ -318,7 +318,7 @@ class Quotas:
             self.note = "" if CANNOT in self.note else self.note
 
 
-def _key(one: Brought) -> Key:
+def _key(one: Brought) -> QuotaKey:
     return one.network, one.node, one.window
 
 
@@ -326,7 +326,7 @@ def _limits(node: NodeSettings) -> tuple[tuple[Window, float], ...]:
     return ("day", node.quota.day), ("month", node.quota.month)
 
 
-def _uses(report: WorkerReport) -> Iterator[tuple[Key, QuotaUse]]:
+def _uses(report: WorkerReport) -> Iterator[tuple[QuotaKey, QuotaUse]]:
     for node in report.nodes:
         for use in node.quota:
             yield (node.network, node.id, use.window), use

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import is_not
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import structlog
 from msgspec import Struct
@@ -20,7 +20,6 @@ from rpcaccel.config.errors import MOST_CHANGED, ConfigError, Fault, Path, exces
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import Edit, apply, difference, listing, patch_between, touches
 from rpcaccel.config.validate import Misfit
-from rpcaccel.controlplane.settings.audit import LINES, SYSTEM, Action, Author, Change
 from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.settings.overlay import lay, newest, told_of
 
@@ -29,11 +28,45 @@ OF_THE_PROGRAM = ("listen", "admin.listen", "admin.tls_cert", "admin.tls_key", "
 OF_A_WORKER = ("disk.path", "disk.read_timeout", "disk.queue", "redis", "http.keepalive", "http.max_header")
 """Settings that only new workers take over, as SIGHUP starts them."""
 FIRST_REVISION = 1
-KEEP = 50
-"""Older revisions that undo may go back to."""
-KEEP_SAVED = 10
+MAX_AUDIT_LINES = 200
+MAX_EARLIER, MAX_SAVED_EARLIER = 50, 10
+"""Older revisions that undo may go back to, and those of them that are saved."""
 
 log = structlog.get_logger("rpcaccel.settings")
+
+
+Action = Literal["start", "change", "undo", "reload", "shared"]
+
+
+class Author(Struct, frozen=True):
+    """The author of a change: the name, and the way that the change came (page, cli, api, signal)."""
+
+    name: str
+    via: str = "api"
+
+
+SYSTEM = Author("rpcaccel", "start")
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One line of the audit. Holds no secret."""
+
+    revision: int
+    """The revision that was made; after a refused change, the revision that stayed in force."""
+    before: int
+    """The revision that the change was made from."""
+    at: float
+    """Seconds since 1970."""
+    by: str
+    via: str
+    action: Action
+    outcome: Literal["adopted", "refused"] = "adopted"
+    text: str = ""
+    difference: tuple[Edit, ...] = ()
+    reason: str = ""
+    """Why it was refused; empty when it was adopted."""
+    why: str = ""
+    """Why it was made, in a sentence, where its author says so."""
 
 
 class Earlier(Struct, frozen=True):
@@ -133,7 +166,7 @@ class Ledger:
         self.origin = origin or Origin()
         self.settings = base
         self.revision = FIRST_REVISION
-        self.audit: deque[Change] = deque(maxlen=LINES)
+        self.audit: deque[Change] = deque(maxlen=MAX_AUDIT_LINES)
         """The last changes, refused ones included, oldest first."""
         self.met: tuple[str, ...] = ()
         """Sentences about flags or variables that contradict a change made at run time: which of the two holds."""
@@ -323,7 +356,7 @@ class Ledger:
             raise ChangedMeanwhileError
         self._earlier.pop(before, None)
         self._earlier[before] = old
-        while len(self._earlier) > KEEP:
+        while len(self._earlier) > MAX_EARLIER:
             del self._earlier[next(iter(self._earlier))]
         self.settings, self.revision = settings, revision
         change = self._write(action, author, before, edits=edits, why=why)
@@ -367,7 +400,7 @@ class Ledger:
             changes=tuple(self.audit),
             earlier=tuple(
                 Earlier(number, patch_between(self.base, old))
-                for number, old in list(self._earlier.items())[-KEEP_SAVED:]
+                for number, old in list(self._earlier.items())[-MAX_SAVED_EARLIER:]
             ),
             told={told.key: told.value for told in self._told},
         )

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-KEEP = 500
+MAX_KEPT_EVENTS = 500
 """Events that can be replayed."""
 QUIET = 15.0
 """Seconds after which a comment line says that the stream is alive."""
-BEHIND = 200
+MAX_UNREAD_EVENTS = 200
 """Events that a reader may be behind; a slower reader is cut off, and resumes with what it missed."""
 
 
@@ -43,7 +43,7 @@ class Events:
         self.run = run or secrets.token_hex(4)
         self.last = 0
         self._quiet = quiet
-        self._kept: deque[Event] = deque(maxlen=KEEP)
+        self._kept: deque[Event] = deque(maxlen=MAX_KEPT_EVENTS)
         self._readers: set[Subscription] = set()
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class Events:
         if keep:
             self._kept.append(event)
         for reader in list(self._readers):
-            if reader.queue.qsize() >= BEHIND:
+            if reader.queue.qsize() >= MAX_UNREAD_EVENTS:
                 self._readers.discard(reader)
                 reader.queue.put_nowait(None)
             else:

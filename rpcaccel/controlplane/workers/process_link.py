@@ -50,11 +50,11 @@ START_WITHIN = 30.0
 """Seconds in which a worker must listen."""
 END_WITHIN = 5.0
 """Seconds that a process which has ended its link has left."""
-NOWHERE = 0
+NO_PORT = 0
 """Stands for the port of a worker that never listened."""
 _CHUNK = 64 * 1024
 
-Answer = Started | Adopted | PurgeDone | ExplainReply | Recorded
+WorkerAnswer = Started | Adopted | PurgeDone | ExplainReply | Recorded
 A = TypeVar("A", Started, Adopted, PurgeDone, ExplainReply, Recorded)
 
 log = structlog.get_logger("rpcaccel.workers")
@@ -116,7 +116,7 @@ class ProcessLink:
         self._listening: asyncio.Task[None] | None = None
         self._report: WorkerReport | None = None
         self._numbers = count(1)
-        self._awaited: dict[int, tuple[asyncio.Future[Any], Answer]] = {}
+        self._awaited: dict[int, tuple[asyncio.Future[Any], WorkerAnswer]] = {}
         """The awaited answers by number, each with the answer that is assumed once the link has ended."""
         self._open = False
         self._why = ""
@@ -141,11 +141,11 @@ class ProcessLink:
         adopt = _adopt(settings, revision)
         try:
             async with asyncio.timeout(START_WITHIN):
-                started = await self._ask(adopt, Started(NOWHERE))
+                started = await self._ask(adopt, Started(NO_PORT))
         except TimeoutError:
             await self._end()
             raise RuntimeError(f"worker {self.name} did not listen within {START_WITHIN:g} s") from None
-        if started.port == NOWHERE:
+        if started.port == NO_PORT:
             await self._end()
             raise RuntimeError(f"worker {self.name} {self._why or 'ended before it listened'}")
         return started.port
@@ -222,7 +222,7 @@ class ProcessLink:
         finally:
             del self._awaited[number]
 
-    def _settle(self, answer: Answer) -> None:
+    def _settle(self, answer: WorkerAnswer) -> None:
         """Hand an answer to whoever awaits it. Raises ValueError when it is not of the kind that was asked for."""
         future, otherwise = self._awaited.get(answer.number, (None, answer))
         if type(answer) is not type(otherwise):

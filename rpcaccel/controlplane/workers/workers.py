@@ -30,11 +30,11 @@ ROLLBACK_WITHIN = 1.0
 """
 SHORT_LIFE = 5.0
 """Seconds: a worker that dies younger than this is replaced after a pause that grows."""
-LONGEST_PAUSE = 10.0
+MAX_RESTART_PAUSE_SECONDS = 10.0
 REMEMBERED = 600.0
 """Seconds for which a worker's death is something to look at."""
 
-LOOK_EVERY = 0.5
+WATCH_SECONDS = 0.5
 """Seconds between two looks."""
 ASLEEP = 2.0
 """Seconds between two looks after which this process itself must have slept: silence then counts from its waking."""
@@ -43,7 +43,7 @@ GRACE = 1.0
 
 log = structlog.get_logger("rpcaccel.workers")
 
-What = Literal["started", "ended", "draining"]
+WorkerEventKind = Literal["started", "ended", "draining"]
 ProcessState = Literal["starting", "serving", "draining"]
 
 
@@ -52,7 +52,7 @@ class WorkerEvent(Struct, frozen=True):
 
     id: str
     pid: int
-    what: What
+    what: WorkerEventKind
     at: float
     """Seconds since 1970."""
     text: str
@@ -303,7 +303,9 @@ class Workers:
     async def _replace(self, name: str, dead: RunningWorker) -> None:
         dead.state = "starting"
         # One death is an accident and calls are waiting; one after the other is a fault that haste does not mend.
-        pause = min(LONGEST_PAUSE, 0.25 * 2 ** (lives - 1)) if (lives := self._short_lives[name]) > 1 else 0.0
+        pause = (
+            min(MAX_RESTART_PAUSE_SECONDS, 0.25 * 2 ** (lives - 1)) if (lives := self._short_lives[name]) > 1 else 0.0
+        )
         while not self._stopping:
             await asyncio.sleep(pause)
             try:
@@ -312,12 +314,12 @@ class Workers:
                         await self._join(name)
             except (OSError, RuntimeError) as error:
                 log.exception("a worker could not be replaced and is tried again", worker=name, reason=str(error))
-                pause = min(LONGEST_PAUSE, max(0.25, 2 * pause))
+                pause = min(MAX_RESTART_PAUSE_SECONDS, max(0.25, 2 * pause))
             else:
                 self.replaced["unresponsive" if dead.hung else "died"] += 1
                 return
 
-    def _tell(self, link: Link, what: What, text: str) -> None:
+    def _tell(self, link: Link, what: WorkerEventKind, text: str) -> None:
         self._heard(WorkerEvent(link.name, link.pid, what, self._wall(), text))
 
 
@@ -376,7 +378,7 @@ class Watchdog:
 
     async def _run(self) -> None:
         while True:
-            await self._sleep(LOOK_EVERY)
+            await self._sleep(WATCH_SECONDS)
             if silent := self.silent():
                 await self._end(silent)
 

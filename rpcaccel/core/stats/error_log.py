@@ -33,7 +33,7 @@ SLOT_SECONDS = 10.0
 """Seconds of a slot in which errors are counted by node and by client."""
 _LATELY_SLOTS = int(COARSE / SLOT_SECONDS) + 1
 """Those slots of a minute, the one under way included."""
-MOST_SERIES = 120
+MAX_ERROR_SERIES = 120
 """Codes, by network and fault, whose counts over time are kept; the one not seen for longest is dropped first."""
 MAX_UNKNOWN_METHODS = 400
 """Methods without a rule that are counted by name; a new one takes the place of the least called one."""
@@ -372,7 +372,7 @@ class ErrorLog:
             self._series[key] = CountsOverTime()
         self._series[key].add(seen.count, now)
         self._series.move_to_end(key)
-        if len(self._series) > MOST_SERIES:
+        if len(self._series) > MAX_ERROR_SERIES:
             self._series.popitem(last=False)
 
     def _name(self, news: ErrorNews) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from playwright.async_api import expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.ledger import Author
 from rpcaccel.controlplane.stats.snapshot import Notice
 from tests.e2e.page.test_axe import grave
 from tests.e2e.page.tuning import apply, field

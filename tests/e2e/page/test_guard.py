@@ -9,7 +9,7 @@ from playwright.async_api import Page, Route, expect
 
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.ledger import Author
 from tests.e2e.page.tuning import PASSWORD, log_in
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.stats.host_report import HostReport
+from rpcaccel.controlplane.hosts.host_report import HostReport
 from tests.e2e.page.test_axe import LOOKS, grave, looked_at
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared

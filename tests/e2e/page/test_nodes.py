@@ -6,7 +6,7 @@ from playwright.async_api import Page, expect
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.ledger import Author
 from tests.e2e.page.tuning import apply, field, opened, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared

@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.ledger import Author
 from tests.e2e.page.tuning import apply, in_force, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared

@@ -8,7 +8,7 @@ from playwright.async_api import Page, Route, expect
 
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.ledger import Author
 from rpcaccel.core import client_limits
 from tests.e2e.page.tuning import apply, field
 from tests.support.browser import Visitor

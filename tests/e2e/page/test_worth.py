@@ -13,7 +13,7 @@ from playwright.async_api import Locator, Page, expect
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
-from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.ledger import Author
 from tests.e2e.page.test_axe import LOOKS, grave, looked_at
 from tests.e2e.page.tuning import PASSWORD, apply, log_in
 from tests.support.browser import Visitor

@@ -12,8 +12,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.settings.ledger import Origin, state_file
+from rpcaccel.controlplane.settings.ledger import Author, Origin, state_file
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.core.client_limits import hashed
 from rpcaccel.simnode.server.factories import harmony_nodes

@@ -17,9 +17,14 @@ import structlog
 from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.model import Settings
 from rpcaccel.config.secrets import hash_password
-from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Origin, state_file
-from rpcaccel.controlplane.settings.shared_purges import Word
+from rpcaccel.controlplane.hosts.shared_purges import PurgeWord
+from rpcaccel.controlplane.settings.ledger import (
+    Author,
+    ChangedMeanwhileError,
+    InvalidSettingsError,
+    Origin,
+    state_file,
+)
 from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.controlplane.workers.link import News
@@ -234,7 +239,7 @@ async def test_a_start_purges_the_disk_of_what_other_hosts_purged_meanwhile(
         await running.stop()
     board = Board(settings.redis)
     await board.open()
-    await board.say(msgspec.json.encode(Word("another", b'{"all":true}')))
+    await board.say(msgspec.json.encode(PurgeWord("another", b'{"all":true}')))
     await board.close()
     running = Supervisor(settings.model_copy(update={"workers": workers}))
     await running.start()
@@ -274,7 +279,7 @@ async def test_a_host_that_lingers_hears_the_purges_of_other_hosts_and_renews_no
         ]
         board = Board(settings.redis)
         await board.open()
-        await board.say(msgspec.json.encode(Word("another", b'{"all":true}')))
+        await board.say(msgspec.json.encode(PurgeWord("another", b'{"all":true}')))
         await board.close()
         await comes(lambda: kept() == 0)
         assert not stopping.done()

@@ -24,8 +24,7 @@ from rpcaccel.config.errors import (
 from rpcaccel.config.load import load
 from rpcaccel.config.model import MOST_NETWORKS, MOST_NODES, Settings
 from rpcaccel.config.patch import apply
-from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger
+from rpcaccel.controlplane.settings.ledger import Author, InvalidSettingsError, Ledger
 
 BASE = Settings.model_validate({"networks": {"x": {"nodes": ["http://a"]}}})
 TOO_MANY = MOST_MEMBERS + 1

@@ -18,7 +18,7 @@ from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
 from tests.support.watched_nodes import WatchedNodes
 from tests.unit.cli.conftest import Ask
-from tests.unit.controlplane.stats.test_worth import reported
+from tests.unit.controlplane.documents.test_worth import reported
 
 
 async def lives(admin: Admin, view: SampleView) -> None:

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from rpcaccel.controlplane.admin.admin_app import Admin, Page
-from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute
+from rpcaccel.controlplane.admin.admin_routes import ANSWER_HEADERS, ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.handling import MAX_BODY_BYTES, TITLES
 from rpcaccel.controlplane.workers.link import LocalLink
 from rpcaccel.controlplane.workers.sockets import bind
@@ -84,8 +84,8 @@ async def test_every_route_answers_with_the_strict_headers(client: aiohttp.Clien
         async with client.request(route.method, path) as reply:
             expected = 403 if route.guard in ("change", "login") else 200 if route.method == "GET" else 400
             assert reply.status == expected, path
-            assert {name: reply.headers[name] for name in HEADERS} == HEADERS
-    assert "unsafe-inline" not in HEADERS["Content-Security-Policy"]
+            assert {name: reply.headers[name] for name in ANSWER_HEADERS} == ANSWER_HEADERS
+    assert "unsafe-inline" not in ANSWER_HEADERS["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ async def test_a_view_that_fails_is_a_plain_500_and_sampling_goes_on(
     async with client.get("/api/v1/overview") as reply:
         assert reply.status == 500
         assert "told to fail" not in await reply.text()
-        assert reply.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]
+        assert reply.headers["Content-Security-Policy"] == ANSWER_HEADERS["Content-Security-Policy"]
     await next_look(view)
     view.failing = False
     view.advance(0.1)

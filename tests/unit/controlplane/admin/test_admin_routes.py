@@ -3,7 +3,7 @@
 from operator import attrgetter
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES
+from rpcaccel.controlplane.admin.admin_routes import ANSWER_HEADERS, ROUTES
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import SampleView
 
@@ -19,4 +19,4 @@ def test_what_changes_something_is_no_get() -> None:
 
 
 def test_scripts_and_styles_come_from_here_alone() -> None:
-    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in ANSWER_HEADERS["Content-Security-Policy"]

@@ -10,8 +10,8 @@ import pytest
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.controlplane.documents import current_figures
 from rpcaccel.controlplane.documents.client_figures import clients_document
+from rpcaccel.controlplane.documents.series import PastQuestion, method_past, past
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.series import PastQuestion, method_past, past
 from rpcaccel.controlplane.stats.snapshot import Frame
 from tests.support.described_answers import problems, sent
 from tests.support.sample_view import NETWORK, SampleView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.config.sections import ErrorsSettings
-from rpcaccel.controlplane.documents.error_documents import MAX_UNKNOWN_METHODS, errors, opened, refused_requests
+from rpcaccel.controlplane.documents.error_documents import MAX_SHOWN_METHODS, errors, opened, refused_requests
 from rpcaccel.controlplane.stats.attention import failing_networks, most
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.plan.rules import CacheClass
@@ -174,7 +174,7 @@ def test_only_the_methods_called_most_are_named() -> None:
     log.take(ErrorNews((), tuple(UnknownMethod(NETWORK, f"m{number}", number) for number in range(100))), NOW)
     named = sent(errors(log, (), [], minutes=5, now=NOW, at=AT))["unknown_methods"]
     assert [one["method"] for one in named[:2]] == ["m99", "m98"]
-    assert len(named) == MAX_UNKNOWN_METHODS
+    assert len(named) == MAX_SHOWN_METHODS
 
 
 def test_requests_refused_before_they_were_a_call_are_told_by_reason() -> None:

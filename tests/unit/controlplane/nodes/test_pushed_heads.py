@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
-from rpcaccel.controlplane.nodes.head_stream import AGAIN, LASTING, read_header, strange
+from rpcaccel.controlplane.nodes.head_stream import LASTING, SEARCH_AGAIN_SECONDS, read_header, strange
 from rpcaccel.controlplane.nodes.prober import Prober
 from rpcaccel.core.heads.identity import Claims
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
@@ -468,9 +468,9 @@ async def test_usual_places_are_tried_quietly_and_seldom(world: PushedWorld) -> 
     places = [address for _, address in world.opened]
     assert places[0] == "ws://127.0.0.1:8545"
     assert world.node.note == ""
-    await world.wait(0.8 * AGAIN, step=5)
+    await world.wait(0.8 * SEARCH_AGAIN_SECONDS, step=5)
     assert len(world.opened) == len(places)
-    await world.wait(0.4 * AGAIN, step=5)
+    await world.wait(0.4 * SEARCH_AGAIN_SECONDS, step=5)
     assert len(world.opened) == 2 * len(places)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.nodes.quotas import LOOK_EVERY, KeptQuotas, Quotas
+from rpcaccel.controlplane.nodes.quotas import QUOTA_LOOK_SECONDS, KeptQuotas, Quotas
 from rpcaccel.controlplane.nodes.shadow_calls import ProbeBudget
 from rpcaccel.controlplane.settings.kept_file import KeptFile
 from rpcaccel.controlplane.workers.link import News
@@ -69,7 +69,7 @@ class Counting:
 class World:
     """Workers, and a clock on the wall."""
 
-    def __init__(self, file: KeptFile[KeptQuotas] | None, now: float = NOON, every: float = LOOK_EVERY) -> None:
+    def __init__(self, file: KeptFile[KeptQuotas] | None, now: float = NOON, every: float = QUOTA_LOOK_SECONDS) -> None:
         self.now = now
         self.settings = Settings.model_validate(
             {"networks": {"n": {"nodes": [{"id": "a", "url": "http://a.example", "quota": {"day": 100}}]}}}

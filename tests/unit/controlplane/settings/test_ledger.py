@@ -13,10 +13,11 @@ import pytest
 from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.model import Settings
 from rpcaccel.config.validate import Misfit
-from rpcaccel.controlplane.settings.audit import LINES, Author
 from rpcaccel.controlplane.settings.kept_file import KeptFile
 from rpcaccel.controlplane.settings.ledger import (
-    KEEP,
+    MAX_AUDIT_LINES,
+    MAX_EARLIER,
+    Author,
     ChangedMeanwhileError,
     InvalidSettingsError,
     Ledger,
@@ -85,7 +86,7 @@ async def test_a_change_is_adopted_kept_and_written_down(ledger: Ledger, state: 
     again.open()
     assert (weight(again), again.revision) == (5, 2)
     assert again.audit[-2].text == "networks.x.nodes.a.weight: 1 -> 5"
-    assert again.audit.maxlen == LINES
+    assert again.audit.maxlen == MAX_AUDIT_LINES
 
 
 async def test_a_refused_change_changes_nothing_but_the_audit(ledger: Ledger, state: StateFile) -> None:
@@ -191,10 +192,10 @@ async def test_undo_reaches_back_over_a_restart(ledger: Ledger, state: StateFile
 
 
 async def test_old_revisions_are_forgotten_in_the_end(ledger: Ledger) -> None:
-    for number in range(KEEP + 3):
+    for number in range(MAX_EARLIER + 3):
         await ledger.change(weigh(number % 7 + 2), ME)
     assert not ledger.knows(1)
-    assert ledger.knows(ledger.revision - KEEP)
+    assert ledger.knows(ledger.revision - MAX_EARLIER)
 
 
 async def test_a_reload_keeps_what_was_changed_at_run_time_on_top(state: StateFile) -> None:

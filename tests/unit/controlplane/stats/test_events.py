@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from rpcaccel.controlplane.stats.events import BEHIND, KEEP, Events, Subscription
+from rpcaccel.controlplane.stats.events import MAX_KEPT_EVENTS, MAX_UNREAD_EVENTS, Events, Subscription
 
 
 def numbers(place: Subscription) -> list[int]:
@@ -33,7 +33,7 @@ def test_who_comes_back_gets_what_was_missed() -> None:
 
 def test_a_gap_is_said() -> None:
     events = Events("run")
-    for number in range(KEEP + 5):
+    for number in range(MAX_KEPT_EVENTS + 5):
         events.tell("node", {"n": number})
     assert not events.subscribe("run-2").complete
     assert events.subscribe("run-5").complete
@@ -72,13 +72,13 @@ async def test_a_quiet_stream_shows_that_it_is_alive() -> None:
 async def test_a_reader_that_is_far_behind_is_cut_off_and_comes_back_for_the_rest() -> None:
     events = Events("run")
     place = events.subscribe()
-    for number in range(BEHIND + 1):
+    for number in range(MAX_UNREAD_EVENTS + 1):
         events.tell("node", {"n": number})
     assert events.readers == 0
     async with asyncio.timeout(20):
         told = [parsed(frame) async for frame in events.frames(place, {})]
-    assert told[-1][0] == f"run-{BEHIND}"
-    assert numbers(events.subscribe(told[-1][0])) == [BEHIND + 1]
+    assert told[-1][0] == f"run-{MAX_UNREAD_EVENTS}"
+    assert numbers(events.subscribe(told[-1][0])) == [MAX_UNREAD_EVENTS + 1]
 
 
 def test_a_reader_that_leaves_is_forgotten() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcaccel.controlplane.stats.history import LOOK_SECONDS, History
+from rpcaccel.controlplane.stats.history import LAG_LOOK_SECONDS, History
 from rpcaccel.controlplane.stats.node_history import NodeSum
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.stats.tally import Tally
@@ -72,8 +72,8 @@ def test_the_lag_is_looked_at_every_few_seconds() -> None:
     story.view = NodeView(network="s0", id="a", state="serving", lag=1)
     story.lives(160)
     one = story.history.nodes.total("hour").nodes[A]
-    assert one.looks == pytest.approx(200 / LOOK_SECONDS, abs=1)
-    assert one.behind == pytest.approx(40 / LOOK_SECONDS, abs=1)
+    assert one.looks == pytest.approx(200 / LAG_LOOK_SECONDS, abs=1)
+    assert one.behind == pytest.approx(40 / LAG_LOOK_SECONDS, abs=1)
     assert (one.lag(0.5), one.lag(0.99)) == (1, 20)
     assert NodeSum().lag(0.5) is None
 

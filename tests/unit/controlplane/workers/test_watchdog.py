@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from rpcaccel.controlplane.workers.workers import ASLEEP, GRACE, LOOK_EVERY, RunningWorker, Watchdog
+from rpcaccel.controlplane.workers.workers import ASLEEP, GRACE, WATCH_SECONDS, RunningWorker, Watchdog
 
 
 class Said:
@@ -47,7 +47,7 @@ class World:
         """Who is silent then, looked at as often as it should be."""
         found: list[RunningWorker] = []
         while self.now < now and not found:
-            self.now = min(now, self.now + LOOK_EVERY)
+            self.now = min(now, self.now + WATCH_SECONDS)
             found = self.watchdog.silent()
         return [one.link.name for one in found]
 
@@ -70,7 +70,7 @@ def test_who_slept_itself_counts_from_its_waking() -> None:
     assert world.watchdog.silent() == []
     assert world.silent_at(1010.0) == []
     assert world.silent_at(1010.5) == ["w1"]
-    assert ASLEEP > LOOK_EVERY
+    assert ASLEEP > WATCH_SECONDS
 
 
 async def test_it_is_told_to_end_and_then_killed() -> None:

@@ -10,8 +10,8 @@ from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.stats.counters import MAX_REASONS, OTHER
 from rpcaccel.core.stats.error_log import (
     FAULTS,
+    MAX_ERROR_SERIES,
     MAX_UNKNOWN_METHODS,
-    MOST_SERIES,
     PARAMS_OFF,
     SAMPLES,
     CountsOverTime,
@@ -185,9 +185,9 @@ def test_codes_are_counted_over_time_by_network_and_fault() -> None:
     log = sample_log(NOW)
     told = {(network, fault, code): counts.last(60, NOW) for network, fault, code, counts in log.series()}
     assert told == {(NETWORK, "service", -32000): 40, (NETWORK, "client", -32601): 7, (NETWORK, "refused", -32005): 3}
-    for code in range(2 * MOST_SERIES):
+    for code in range(2 * MAX_ERROR_SERIES):
         log.take(ErrorNews((seen_of(TIMEOUT._replace(code=code), samples=[]),)), NOW)
-    assert len(list(log.series())) == MOST_SERIES
+    assert len(list(log.series())) == MAX_ERROR_SERIES
 
 
 def test_names_that_were_called_once_do_not_hide_one_that_is_called_now() -> None:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from rpcaccel.config.model import RedisSettings
-from rpcaccel.controlplane.host_exchange import HostExchange
-from rpcaccel.controlplane.stats.host_report import HostReport, decoded
+from rpcaccel.controlplane.hosts.host_exchange import HostExchange
+from rpcaccel.controlplane.hosts.host_report import HostReport, decoded
 from rpcaccel.stores.redis.board import Board
 from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry, UnreachableError
 from tests.support.described_answers import sent

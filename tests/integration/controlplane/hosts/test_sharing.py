@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from rpcaccel.config.model import RedisSettings
-from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.settings.ledger import Ledger
-from rpcaccel.controlplane.settings.sharing import Hosts
+from rpcaccel.controlplane.hosts.sharing import Hosts
+from rpcaccel.controlplane.settings.ledger import Author, Ledger
 from rpcaccel.controlplane.stats.events import Events
 from tests.support.proxy import PATIENT_REDIS
 from tests.support.sample_control import sample_settings

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.controlplane.alerts.alert_book import alert_id
-from rpcaccel.controlplane.stats.host_book import (
-    AT_ONCE,
-    MOST_NETWORKS,
+from rpcaccel.controlplane.hosts.host_book import (
+    HOSTS_AT_FULL_PACE,
+    MAX_COMPARED_NETWORKS,
     ROUND,
     Front,
     HostBook,
@@ -20,7 +20,7 @@ from rpcaccel.controlplane.stats.host_book import (
     reached_by_half,
     usual_version,
 )
-from rpcaccel.controlplane.stats.host_report import HostReport, encoded
+from rpcaccel.controlplane.hosts.host_report import HostReport, encoded
 from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
 from tests.support.described_answers import sent
 
@@ -306,7 +306,7 @@ def test_documents_that_name_very_many_networks_cost_no_more_than_a_bound_and_hi
         group.foreign.append(HostEntry(f"x{number}", 0.0, encoded(HostReport(name="x", heads=heads))))
     group.round(2).advance("a", "c", blocks=9)
     group.round(10)
-    assert repr(group.book) == f"<HostBook a: 103 hosts, {MOST_NETWORKS} networks>"
+    assert repr(group.book) == f"<HostBook a: 103 hosts, {MAX_COMPARED_NETWORKS} networks>"
     assert group.of("b")["why"] == f"its head of {NETWORK} is 9 blocks behind that of the others"
 
 
@@ -387,7 +387,7 @@ def test_a_host_by_itself_is_well_before_any_round() -> None:
 
 
 def test_rounds_grow_longer_with_many_hosts() -> None:
-    group = Group(*(f"h{number}" for number in range(2 * AT_ONCE - 1)))
+    group = Group(*(f"h{number}" for number in range(2 * HOSTS_AT_FULL_PACE - 1)))
     assert group.book.every == ROUND
     assert group.round().book.every == 2 * ROUND
     assert "100 hosts" in repr(group.book)

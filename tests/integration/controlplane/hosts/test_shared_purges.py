@@ -10,15 +10,15 @@ from typing import Protocol
 
 import pytest
 
-from rpcaccel.controlplane.settings.heard_file import HeardFile
-from rpcaccel.controlplane.settings.shared_purges import (
-    EVERYTHING,
+from rpcaccel.controlplane.hosts.shared_purges import (
     MAX_PURGE_RETRY_SECONDS,
     MAX_WAITING_PURGES,
-    NOTHING,
     PLACE_SAVE_SECONDS,
+    PURGE_EVERYTHING,
+    PURGE_NOTHING,
     PURGE_RETRY_SECONDS,
     RESEND_SECONDS,
+    HeardFile,
     Purges,
 )
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
@@ -58,7 +58,7 @@ class Host:
             raise RuntimeError("a bug")
         if b"newer" in body:
             raise OperationRefused(400, "not-json", "unknown member")
-        if body != NOTHING:
+        if body != PURGE_NOTHING:
             self.purged.append(body)
         return Reached(store=self.reached, disk=self.disk)
 
@@ -193,7 +193,7 @@ async def test_who_was_cut_off_while_redis_lost_its_words_purges_all(redis: Redi
     await one.purges.tell(b"1")
     one.now = other.now = RESEND_SECONDS + 1
     redis.empty()
-    assert await other.caught_up() == [EVERYTHING]
+    assert await other.caught_up() == [PURGE_EVERYTHING]
     one.now += RESEND_SECONDS + 1
     await one.caught_up()
     assert await other.caught_up() == [], "too old to be told again"
@@ -206,7 +206,7 @@ async def test_a_purge_of_all_that_could_not_be_carried_out_is_tried_again(redis
     other.fails = 1
     with pytest.raises(RuntimeError):
         await other.caught_up()
-    assert await other.caught_up() == [EVERYTHING]
+    assert await other.caught_up() == [PURGE_EVERYTHING]
     assert await other.caught_up() == []
 
 
@@ -214,7 +214,7 @@ async def test_who_missed_more_words_than_are_kept_purges_all(meet: Meet) -> Non
     one, other = await meet("one"), await meet("other")
     for _ in range(2 * MAX_MESSAGES):
         await one.board.say(b"no word")
-    assert await other.caught_up() == [EVERYTHING]
+    assert await other.caught_up() == [PURGE_EVERYTHING]
     assert await other.caught_up() == []
 
 
@@ -224,15 +224,15 @@ async def test_a_great_many_purges_without_redis_become_one_of_everything(redis:
     for _ in range(MAX_WAITING_PURGES + 1):
         await one.purges.tell(b"1")
     redis.restart()
-    assert await one.back() == [EVERYTHING]
-    assert await other.back() == [EVERYTHING]
+    assert await one.back() == [PURGE_EVERYTHING]
+    assert await other.back() == [PURGE_EVERYTHING]
 
 
 async def test_a_purge_that_cannot_be_read_purges_all_and_those_behind_it_are_heard(meet: Meet) -> None:
     one, other = await meet("one"), await meet("other")
     await one.purges.tell(b'{"tag":"said by a newer rpcaccel"}')
     await one.purges.tell(b'{"method":"m"}')
-    assert await other.caught_up() == [EVERYTHING, b'{"method":"m"}']
+    assert await other.caught_up() == [PURGE_EVERYTHING, b'{"method":"m"}']
 
 
 async def test_a_host_that_was_down_does_at_its_start_what_was_purged_meanwhile(meet: Meet, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ async def test_who_was_down_while_more_was_purged_than_is_kept_purges_all_once(m
     for _ in range(2 * MAX_MESSAGES):
         await one.board.say(b"no word")
     other = await meet("other again", tmp_path, now=60.0)
-    assert other.purged == [EVERYTHING]
+    assert other.purged == [PURGE_EVERYTHING]
     for _ in range(2 * MAX_MESSAGES // 100):
         assert await other.caught_up() == []
     assert (await meet("other once more", tmp_path, now=120.0)).purged == []
@@ -258,7 +258,7 @@ async def test_who_was_down_while_more_was_purged_than_is_kept_purges_all_once(m
 
 @pytest.mark.parametrize(
     ("back_at", "purged"),
-    [(RESEND_SECONDS / 2, []), (RESEND_SECONDS + 1, [EVERYTHING]), (-5.0, [EVERYTHING])],
+    [(RESEND_SECONDS / 2, []), (RESEND_SECONDS + 1, [PURGE_EVERYTHING]), (-5.0, [PURGE_EVERYTHING])],
     ids=["soon", "late", "by a clock that was set back"],
 )
 async def test_who_was_down_while_redis_lost_its_words_purges_all_unless_they_are_told_again(
@@ -298,14 +298,14 @@ async def test_a_purge_of_its_own_that_the_disk_did_not_carry_out_is_heard_after
 async def test_a_disk_that_stays_away_is_purged_once_it_is_back_and_not_before(meet: Meet, tmp_path: Path) -> None:
     one, other = await meet("one"), await meet("other", tmp_path)
     other.disk = False
-    await one.purges.tell(EVERYTHING)
-    assert await other.caught_up() == [EVERYTHING]
+    await one.purges.tell(PURGE_EVERYTHING)
+    assert await other.caught_up() == [PURGE_EVERYTHING]
     for _ in range(100):
         other.now += MAX_PURGE_RETRY_SECONDS
         assert await other.caught_up() == [], "the memory would be emptied again each time"
     other.disk = True
     other.now += MAX_PURGE_RETRY_SECONDS
-    assert await other.caught_up() == [EVERYTHING]
+    assert await other.caught_up() == [PURGE_EVERYTHING]
     assert await other.caught_up() == []
     assert (await meet("other again", tmp_path, now=other.now)).purged == []
 
@@ -319,14 +319,14 @@ async def test_a_great_many_purges_without_the_disk_become_one_of_everything(mee
     await other.caught_up()
     other.disk = True
     other.now += MAX_PURGE_RETRY_SECONDS
-    assert await other.caught_up() == [EVERYTHING]
+    assert await other.caught_up() == [PURGE_EVERYTHING]
 
 
 async def test_a_place_that_cannot_be_read_purges_all_and_is_kept_anew(meet: Meet, tmp_path: Path) -> None:
     one, _ = await meet("one"), await meet("other", tmp_path)
     await one.purges.tell(b"1")
     (tmp_path / "heard-7.json").write_bytes(b"{")
-    assert (await meet("other again", tmp_path)).purged == [EVERYTHING]
+    assert (await meet("other again", tmp_path)).purged == [PURGE_EVERYTHING]
     assert (await meet("other once more", tmp_path)).purged == []
 
 
@@ -337,9 +337,9 @@ async def test_a_purge_of_everything_that_the_disk_did_not_carry_out_is_repeated
     other = Host(redis, "other", tmp_path)
     other.disk = False
     await other.board.open()
-    assert await other.caught_up() == [EVERYTHING]
+    assert await other.caught_up() == [PURGE_EVERYTHING]
     await other.board.close()
-    assert (await meet("other again", tmp_path)).purged == [EVERYTHING]
+    assert (await meet("other again", tmp_path)).purged == [PURGE_EVERYTHING]
 
 
 async def test_who_has_yet_to_hear_the_rest_was_away_until_it_is_heard(
@@ -351,7 +351,7 @@ async def test_who_has_yet_to_hear_the_rest_was_away_until_it_is_heard(
     other = await meet("other again", tmp_path, now=RESEND_SECONDS)
     assert 0 < len(other.purged) < 150
     redis.empty()
-    assert (await meet("other once more", tmp_path, now=RESEND_SECONDS + 1)).purged == [EVERYTHING]
+    assert (await meet("other once more", tmp_path, now=RESEND_SECONDS + 1)).purged == [PURGE_EVERYTHING]
 
 
 async def test_a_host_without_a_disk_repeats_nothing_for_one(meet: Meet) -> None:

@@ -23,10 +23,10 @@ HEAT_BOUNDS: tuple[float, ...] = (
 _ROWS = [min(bisect_left(HEAT_BOUNDS, bound), len(HEAT_BOUNDS) - 1) for bound in (*BOUNDS, BOUNDS[-1])]
 """The row of each bucket of a histogram."""
 
-MOST_NODES = 8
+MAX_NODE_LINES = 8
 """Nodes that have lines of their own; more could not be told apart in a chart."""
 
-MOST_CODES = 7
+MAX_CODE_LINES = 7
 """Error codes that have a column of their own; further ones are summed up as OTHER."""
 
 SMOOTH = 10
@@ -246,7 +246,7 @@ def _by_name(points: Sequence[Bucket], counts: str) -> dict[str, Rates]:
     total: Counter[str] = Counter()
     for one in counted:
         total.update(one)
-    most = [name for name, _ in total.most_common(MOST_CODES) if name != OTHER]
+    most = [name for name, _ in total.most_common(MAX_CODE_LINES) if name != OTHER]
     seconds = [one.seconds for one in points]
     found = {name: list(map(ratio, (one.get(name, 0) for one in counted), seconds)) for name in most}
     rest = list(map(ratio, (sum(one.values()) - sum(one.get(name, 0) for name in most) for one in counted), seconds))
@@ -301,7 +301,7 @@ def _nodes(shown: Sequence[Bucket], smooth: int) -> list[NodePast]:
             calls[key] += node.calls
     points = _gapped(shown)
     seconds = _sliding([one.seconds for one in points], smooth)
-    return [_line(key, points, seconds, smooth) for key in sorted(key for key, _ in calls.most_common(MOST_NODES))]
+    return [_line(key, points, seconds, smooth) for key in sorted(key for key, _ in calls.most_common(MAX_NODE_LINES))]
 
 
 def _sliding(numbers: Sequence[float], smooth: int) -> list[float]:

@@ -16,7 +16,7 @@ from rpcaccel.controlplane.stats.summaries import Readings
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
 
-LONGEST = 4000
+MAX_REPORT_BYTES = 4000
 """Bytes of a document."""
 NAME, SENTENCE = 100, 400
 """Letters of a name and of a sentence that are kept."""
@@ -74,17 +74,17 @@ def counted(now: Readings) -> dict[str, float | None]:
 
 
 def encoded(report: HostReport) -> bytes:
-    """The document of a report, in at most LONGEST bytes: heads of the last networks are left out where there are too
-    many."""
+    """The document of a report, in at most MAX_REPORT_BYTES bytes: heads of the last networks are left out
+    where there are too many."""
     bounded = _readable(report)
-    while len(text := msgspec.json.encode(bounded)) > LONGEST:
+    while len(text := msgspec.json.encode(bounded)) > MAX_REPORT_BYTES:
         bounded = replace(bounded, heads=dict(list(bounded.heads.items())[: len(bounded.heads) // 2]))
     return text
 
 
 def decoded(document: bytes) -> HostReport | None:
     """The report of a document, fit to be shown; None if it is no such document."""
-    if len(document) > LONGEST:
+    if len(document) > MAX_REPORT_BYTES:
         return None
     try:
         return _readable(msgspec.json.decode(document, type=HostReport))

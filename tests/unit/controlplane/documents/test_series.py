@@ -1,8 +1,8 @@
 import orjson
 import pytest
 
+from rpcaccel.controlplane.documents.series import PastQuestion, client_past, columns, method_past, past
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.series import PastQuestion, client_past, columns, method_past, past
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, bump
 from rpcaccel.core.stats.histogram import BOUNDS

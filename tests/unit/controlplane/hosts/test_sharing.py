@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import compose, difference, merge
-from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, Ledger
-from rpcaccel.controlplane.settings.shared_purges import Purges
-from rpcaccel.controlplane.settings.sharing import Sharing
+from rpcaccel.controlplane.hosts.shared_purges import Purges
+from rpcaccel.controlplane.hosts.sharing import Sharing
+from rpcaccel.controlplane.settings.ledger import Author, ChangedMeanwhileError, Ledger
 from rpcaccel.controlplane.workers.operations import Reached
 from rpcaccel.stores.redis.board import Board
 from rpcaccel.stores.redis.board_entries import MessagesSince, SharedDocument, UnreachableError

@@ -16,16 +16,16 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from rpcaccel.controlplane.hosts.host_report import HostReport, decoded
 from rpcaccel.controlplane.stats.buckets import ratio
-from rpcaccel.controlplane.stats.host_report import HostReport, decoded
 from rpcaccel.controlplane.stats.snapshot import Notice
-from rpcaccel.controlplane.stats.summaries import PerSecond, Seconds, Share
+from rpcaccel.controlplane.stats.summaries import PerSecond, Seconds, Share, extended
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
 
 ROUND = 2.0
 """Seconds between two documents of a host."""
-AT_ONCE = 50
+HOSTS_AT_FULL_PACE = 50
 """Number of hosts up to which ROUND holds. Each of n hosts reads n documents a round: with more hosts rounds are
 longer in proportion, so that the bytes that Redis sends grow with the number of hosts and not with its square."""
 SILENT, SILENT_ROUNDS = 10.0, 4
@@ -34,15 +34,15 @@ SETTLING = 5.0
 """Seconds in which a host has to follow the others in settings and purges."""
 LATE, LATE_BLOCKS = 10.0, 4.0
 """A head is behind once half of the hosts have been further for this many seconds and this many block times."""
-LASTING = 30.0
+TROUBLE_SECONDS = 30.0
 """Seconds that something is as it should not be before it calls for attention."""
 UPGRADING = 3600.0
 """Seconds in which hosts may run different versions before that calls for attention."""
-MOST_NAMED = 3
+MAX_NAMED_HOSTS = 3
 """Hosts in one trouble that have a sentence each, and hosts or versions that a sentence names."""
 SUBJECT = "hosts"
 """The subject of notices about hosts."""
-MOST_NETWORKS = 1000
+MAX_COMPARED_NETWORKS = 1000
 """Networks whose heads are compared, those of this host first: documents of 200 hosts may name 80,000."""
 _REMEMBERED = 256
 """Numbers that a front remembers, the newest."""
@@ -170,7 +170,7 @@ class HostBook:
     @property
     def every(self) -> float:
         """Seconds until the next round."""
-        return ROUND * max(1.0, len(self._known) / AT_ONCE)
+        return ROUND * max(1.0, len(self._known) / HOSTS_AT_FULL_PACE)
 
     def tell(self, report: HostReport, now: float) -> None:
         """Take in what this host is like now."""
@@ -188,7 +188,7 @@ class HostBook:
         heads: dict[str, list[int]] = {}
         for one in heard:
             for network, head in one.report.heads.items():
-                if network in heads or len(heads) < MOST_NETWORKS:
+                if network in heads or len(heads) < MAX_COMPARED_NETWORKS:
                     heads.setdefault(network, []).append(head)
         self._fronts = {network: self._fronts.get(network) or Front() for network in heads}
         for network, reached in heads.items():
@@ -286,24 +286,18 @@ class HostBook:
 
     def _document(self, run: str, one: _Known, now: float) -> HostNow:
         report = one.report
-        return HostNow(
+        return extended(
+            HostNow,
+            report,
             run=run,
-            name=report.name,
             here=run == self.run,
             state=one.state,
             why=one.why,
             heard=max(0.0, now - one.at),
-            page=report.page,
-            version=report.version,
-            uptime=report.uptime,
-            workers=report.workers,
-            calls_per_second=report.calls / report.window if report.window else None,
+            calls_per_second=ratio(report.calls, report.window),
             hit_ratio=ratio(report.hits, report.accepted),
             error_ratio=ratio(report.errors, report.accepted),
-            miss_p99=report.miss_p99,
             heads=[HostHead(name, head, self._lag(name, head, one.at)) for name, head in report.heads.items()],
-            networks=report.networks,
-            revision=report.revision,
         )
 
     def _lag(self, network: str, head: int, at: float) -> int:
@@ -316,10 +310,10 @@ class HostBook:
             # Who came into the state first stays first, so that the sentence about a host stays when others follow.
             these = sorted((one.since, one.report.name, run) for run, one in self._known.items()
                            if one.state == state and self._calls_for_attention(run, one, now))  # fmt: skip
-            for _, name, run in these[:MOST_NAMED]:
+            for _, name, run in these[:MAX_NAMED_HOSTS]:
                 who = "this host" if run == self.run else f"host {name}"
                 told.append(Notice("warn", SUBJECT, f"{who}: {self._known[run].why}", f"{state} {name}"))
-            if more := [name for _, name, _ in these[MOST_NAMED:]]:
+            if more := [name for _, name, _ in these[MAX_NAMED_HOSTS:]]:
                 text = f"{len(more)} more {'host' if len(more) == 1 else 'hosts'} {what}: {_listed(more)}"
                 told.append(Notice("warn", SUBJECT, text, f"more {state}"))
         if self._several_since is not None and now - self._several_since > UPGRADING:
@@ -332,8 +326,8 @@ class HostBook:
     def _calls_for_attention(self, run: str, one: _Known, now: float) -> bool:
         """Has its state lasted? What this host refuses is said elsewhere."""
         if one.state == "silent":
-            return now - one.at > LASTING
-        return now - one.since > LASTING and not (run == self.run and one.report.refusal)
+            return now - one.at > TROUBLE_SECONDS
+        return now - one.since > TROUBLE_SECONDS and not (run == self.run and one.report.refusal)
 
 
 def reached_by_half(numbers: Sequence[int]) -> int:
@@ -351,7 +345,7 @@ def _parts(version: str) -> tuple[int, ...]:
 
 
 def _purges_behind(one: _Known) -> Iterable[str]:
-    if one.report.purges_late > SETTLING + LASTING:
+    if one.report.purges_late > SETTLING + TROUBLE_SECONDS:
         yield f"it has heard no purges of other hosts for {one.report.purges_late:.0f} s"
 
 
@@ -361,5 +355,5 @@ def _alone(report: HostReport) -> tuple[HostState, str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{', '.join(names[:MOST_NAMED])}{more}"
+    more = f" and {len(names) - MAX_NAMED_HOSTS} more" if len(names) > MAX_NAMED_HOSTS else ""
+    return f"{', '.join(names[:MAX_NAMED_HOSTS])}{more}"

@@ -17,7 +17,7 @@ from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.replies.failure import FailureKind, is_node_fault
 from rpcaccel.core.stats.suggested_weights import NodeFacts, RateLimit, Suggestion, suggest
 
-SPARE = 0.95
+SPARE_QUOTA = 0.95
 """Share of what is left of a quota that is planned with: calls that are heavier than those before take more of it."""
 REFUSED = 0.01
 """Share of a node's calls refused because of their rate from which on the node counts as limited."""
@@ -115,7 +115,7 @@ class Gathered:
         for use in view.quota:
             busy = calls / (rate * self._hour.seconds) if rate else 1.0  # share of the time with calls
             left, seconds = max(0.0, use.limit - use.used), max(1.0, busy * (use.renews - self.at))
-            yield RateLimit(SPARE * left / seconds / cost, f"what is left of its quota of this {use.window}")
+            yield RateLimit(SPARE_QUOTA * left / seconds / cost, f"what is left of its quota of this {use.window}")
         refused = one.failures.get(FailureKind.RATE_LIMITED.value, 0)
         refused = min(refused, one.calls)  # a call is counted when it is sent, which may be before the hour
         if refused >= max(1.0, REFUSED * one.calls):

@@ -24,10 +24,8 @@ from msgspec import Struct
 
 from rpcaccel.config.model import RedisSettings
 from rpcaccel.config.patch import compose
-from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.settings.heard_file import HeardFile
-from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, RefusedError
-from rpcaccel.controlplane.settings.shared_purges import Purges
+from rpcaccel.controlplane.hosts.shared_purges import HeardFile, Purges
+from rpcaccel.controlplane.settings.ledger import Author, InvalidSettingsError, Ledger, RefusedError
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import Reached, swept
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
 LOCAL_SECTIONS = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")
 """Sections that each host has for itself. `alerts.host`, the name of a host in its alerts, is its own as well."""
-LOOK_SECONDS = 0.2
+BOARD_LOOK_SECONDS = 0.2
 """Seconds between two looks at the board."""
 ADOPT_RETRY_SECONDS = 5.0
 """Seconds after which something that could not be adopted is tried again; doubled each time."""
@@ -84,7 +82,7 @@ class Sharing:
         purges: Purges,
         *,
         told: Callable[[bool], None] = lambda _up: None,
-        every: float = LOOK_SECONDS,
+        every: float = BOARD_LOOK_SECONDS,
         again: float = ADOPT_RETRY_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -13,16 +13,17 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import structlog
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from rpcaccel.controlplane.settings.heard_file import HeardFile, HeardPlace
-from rpcaccel.controlplane.settings.kept_file import LostFileError
+from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.stores.job_thread import JobThread
 from rpcaccel.stores.redis.board_entries import ForeignData, UnreachableError
 
 if TYPE_CHECKING:
@@ -37,14 +38,104 @@ PLACE_SAVE_SECONDS = 60.0
 """Seconds between two writes of the place in the stream while it stays the same."""
 PURGE_RETRY_SECONDS, MAX_PURGE_RETRY_SECONDS = 0.5, 300.0
 """Seconds between two attempts to purge a tier that was not reached."""
-EVERYTHING = b'{"all":true}'
-NOTHING = b'{"key":"-","dry_run":true}'
+MAX_HEARD_BYTES = 4096
+"""Bytes of the file that keeps the place in the stream."""
+HEARD_LOAD_SECONDS = 30.0
+"""Seconds that reading this file may take. They are many, because everything is purged where it takes longer."""
+HEARD_SAVE_SECONDS = 2.0
+"""Seconds that a write of this file is waited for."""
+PURGE_EVERYTHING = b'{"all":true}'
+PURGE_NOTHING = b'{"key":"-","dry_run":true}'
 """Removes nothing. The disk counts as reached by it only where it owes no purge any more."""
 
 log = structlog.get_logger("rpcaccel.sharing")
 
 
-class Word(Struct, frozen=True):
+class HeardPlace(Struct, frozen=True, kw_only=True):
+    """How far this host has heard the purges of others: up to this place in the stream, they are carried out in every
+    tier of this host."""
+
+    version: int = 1
+    word: Annotated[str, Meta(pattern=r"^[0-9]{1,19}-[0-9]{1,19}$")]
+    """The id of a message. Redis answers anything else with an error, which would be taken for a Redis that is away."""
+    until: Annotated[float, Meta(ge=0)]
+    """The time until which nothing was said that this host has not heard (seconds since 1970)."""
+
+
+class HeardFile:
+    """The file that keeps, beside the answers on disk, how far this host has heard the purges of others.
+
+    Answers of another version's cache stay in the folder, and what this version hears is not carried out in them: so
+    each version of the cache has a file of its own, `heard-VERSION.json`, which stays where that cache was left. The
+    file is read and written by a thread that nobody waits for beyond a bound: a disk that hangs delays the sharing with
+    other hosts for a moment and stops nothing.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        cache_version: int,
+        load_within: float = HEARD_LOAD_SECONDS,
+        save_within: float = HEARD_SAVE_SECONDS,
+    ) -> None:
+        """`load_within`, `save_within`: seconds that reading and writing may take."""
+        self.path = folder / f"heard-{cache_version}.json"
+        self._file = KeptFile(self.path, HeardPlace, largest=MAX_HEARD_BYTES)
+        self._load_within = load_within
+        self._save_within = save_within
+        self._busy = False
+        """Has a thread not come back yet from the disk?"""
+        self._fault = ""
+        """Why the file was not written lately; empty when it was."""
+
+    async def load(self) -> HeardPlace | None:
+        """What was kept; None without a file. Raises LostFileError."""
+        try:
+            found: HeardPlace | None = await self._done(self._file.load, self._load_within)
+        except TimeoutError:
+            raise LostFileError("cannot be read: the disk does not answer") from None
+        return found
+
+    async def save(self, place: HeardPlace) -> None:
+        """Replace the file. A failure is logged, once until a write succeeds. No write is begun while another hangs."""
+        if self._busy:
+            return
+        try:
+            await self._done(lambda: self._write(place), self._save_within)
+        except OSError as error:
+            reason = "the disk does not answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+            if not self._fault:
+                log.warning("purges will be heard again after a restart", file=str(self.path), reason=reason)
+            self._fault = reason
+        else:
+            self._fault = ""
+
+    def _write(self, place: HeardPlace) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file.save(place)
+
+    async def _done(self, job: Callable[[], Any], within: float) -> Any:
+        """The result of a job in a thread. Raises what the job raises, and TimeoutError, which is an OSError."""
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[Any] = loop.create_future()
+
+        def done(result: Any) -> None:
+            self._busy = False
+            if not told.done():
+                told.set_result(result)
+
+        self._busy = True
+        # A thread of an executor would keep the program from ending for as long as the disk hangs.
+        thread = JobThread("disk-heard", loop)
+        thread.submit(job, done)
+        thread.stop()
+        result = await asyncio.wait_for(told, within)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+class PurgeWord(Struct, frozen=True):
     """A purge that a host carried out, as the others are told of it."""
 
     host: str
@@ -113,7 +204,7 @@ class Purges:
         if len(self._unsaid) >= MAX_WAITING_PURGES:
             self._unsaid.clear()
             self._half_done.clear()
-            body, complete = EVERYTHING, False
+            body, complete = PURGE_EVERYTHING, False
         if not complete:  # before the others hear it: its place in the stream is not kept until it is carried out
             self._repeat(body, store=True)
         self._unsaid.append(body)
@@ -134,7 +225,7 @@ class Purges:
         away = now - self._heard_at
         if heard.lost == "older" or (heard.lost and away > RESEND_SECONDS):
             log.warning("purges of other hosts may have been missed: every kept answer is purged")
-            await self._carry_out(EVERYTHING)
+            await self._carry_out(PURGE_EVERYTHING)
         for text in heard.words:
             await self._hear(text)
         if heard.place == self._place:  # else there may be more of them
@@ -159,7 +250,7 @@ class Purges:
         except LostFileError as lost:
             why = f"{self._file.path} {lost}"
             log.warning("purges of other hosts may have been missed: every kept answer is purged", reason=why)
-            await self._carry_out(EVERYTHING)
+            await self._carry_out(PURGE_EVERYTHING)
             return end
         if kept is None:  # the disk was not shared with other hosts before
             return end
@@ -184,7 +275,7 @@ class Purges:
         if len(self._half_done) >= MAX_WAITING_PURGES:
             store = any(one.store for one in self._half_done) or store
             self._half_done.clear()
-            body = EVERYTHING
+            body = PURGE_EVERYTHING
         self._half_done.append(_HalfDone(body, store, disk=self._file is not None))
         self._pause, self._finish_at = PURGE_RETRY_SECONDS, 0.0
 
@@ -194,7 +285,7 @@ class Purges:
         if not self._half_done or self._clock() < self._finish_at:
             return
         # A disk may stay full for days, and a repeated purge empties the memory as well: so the disk is asked first.
-        disk_is_back = any(one.disk for one in self._half_done) and (await self._purged(NOTHING)).disk
+        disk_is_back = any(one.disk for one in self._half_done) and (await self._purged(PURGE_NOTHING)).disk
         for one in list(self._half_done):
             if one.store or disk_is_back:
                 reached = await self._purged(one.purge)
@@ -206,12 +297,12 @@ class Purges:
     async def _say(self) -> None:
         async with self._saying:
             while self._unsaid:
-                await self._board.say(msgspec.json.encode(Word(self.host, self._unsaid[0])))
+                await self._board.say(msgspec.json.encode(PurgeWord(self.host, self._unsaid[0])))
                 self._said.append((self._clock(), self._unsaid.popleft()))
 
     async def _hear(self, text: bytes) -> None:
         try:
-            word = msgspec.json.decode(text, type=Word)
+            word = msgspec.json.decode(text, type=PurgeWord)
         except UNREADABLE:
             self.foreign.note("the stream of purges", int(text != b""))  # a stream begins with an empty message
             return
@@ -223,7 +314,7 @@ class Purges:
             OperationRefused
         ) as refusal:  # a host of another version sent it: what it selects is unknown, and must not be served
             log.warning("another host's purge is not understood: every kept answer is purged", reason=refusal.detail)
-            await self._carry_out(EVERYTHING)
+            await self._carry_out(PURGE_EVERYTHING)
 
     async def _carry_out(self, body: bytes) -> None:
         """Carry out a purge of another host, which sees to Redis itself. Raises OperationRefused."""

@@ -18,8 +18,8 @@ import structlog
 from msgspec.structs import replace
 
 from rpcaccel.config.model import RedisSettings
-from rpcaccel.controlplane.stats.host_book import HostBook, HostsNow
-from rpcaccel.controlplane.stats.host_report import HostReport, encoded
+from rpcaccel.controlplane.hosts.host_book import HostBook, HostsNow
+from rpcaccel.controlplane.hosts.host_report import HostReport, encoded
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.stores import load_board
 from rpcaccel.stores.redis.board_entries import UnreachableError

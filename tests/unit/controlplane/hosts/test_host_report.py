@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.config.model import AdminSettings
-from rpcaccel.controlplane.stats.host_report import LONGEST, HostReport, decoded, encoded, page_of
+from rpcaccel.controlplane.hosts.host_report import MAX_REPORT_BYTES, HostReport, decoded, encoded, page_of
 from rpcaccel.core.wire.printable import printable
 
 FULL = HostReport(
@@ -51,7 +51,7 @@ def test_heads_that_do_not_fit_are_left_out_and_the_number_of_networks_stays() -
 def test_a_document_is_never_too_long_and_always_readable(text: str, heads: dict[str, int]) -> None:
     report = HostReport(name=text, version=text, page=text, refusal=text, heads=heads)
     document = encoded(report)
-    assert len(document) <= LONGEST
+    assert len(document) <= MAX_REPORT_BYTES
     assert decoded(document) is not None
 
 
@@ -70,7 +70,7 @@ def test_a_document_is_never_too_long_and_always_readable(text: str, heads: dict
         b'{"name": "x", "heads": {"a": "b"}}',
         b'{"name": "\xff"}',
         b'{"name": "x", "heads":' + b"[" * 3000,
-        b'{"name": "' + b"x" * LONGEST + b'"}',
+        b'{"name": "' + b"x" * MAX_REPORT_BYTES + b'"}',
     ],
 )
 def test_what_is_no_document_of_a_host_is_none(document: bytes) -> None:

@@ -9,17 +9,17 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rpcaccel.config.model import NetworkSettings
+from rpcaccel.controlplane.documents.series import A_MILLION
+from rpcaccel.controlplane.documents.worth import Gathered, cost_of_a_call
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.node_history import NodeSum, Over, PastTotal
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.controlplane.stats.summaries import ProofNow, Seconds, Share, extended, iso, proof_document
-from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
 from rpcaccel.core.agreement.cases import Case, CaseFacts
 from rpcaccel.core.stats.comparison import compare, pool
 from rpcaccel.core.stats.histogram import Histogram
 from rpcaccel.core.stats.suggested_weights import SuggestedWeight, Suggestion
 
-A_MILLION = 1e6
 _OVERTAKEN = "overtaken"
 """The kind of an attempt that was given up because another node answered first. It is no error of the node."""
 Times = Annotated[

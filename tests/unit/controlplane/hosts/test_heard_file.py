@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from rpcaccel.controlplane.settings.heard_file import HeardFile, HeardPlace
+from rpcaccel.controlplane.hosts.shared_purges import HeardFile, HeardPlace
 from rpcaccel.controlplane.settings.kept_file import LostFileError
 
 KEPT = HeardPlace(word="1732560000000-3", until=1.5e9)

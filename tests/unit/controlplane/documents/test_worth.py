@@ -8,9 +8,9 @@ import pytest
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
-from rpcaccel.controlplane.stats.node_report import report
+from rpcaccel.controlplane.documents.node_report import report
+from rpcaccel.controlplane.documents.worth import Gathered
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from rpcaccel.controlplane.stats.worth import Gathered
 from rpcaccel.core.nodes.limits import QuotaUse
 from tests.support.described_answers import problems, sent
 from tests.support.watched_nodes import AT, METHODS, NETWORK, WatchedNodes
