@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -16,7 +15,7 @@ from msgspec import Struct
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 T = TypeVar("T", bound=Struct)
-LARGEST = 1 << 26
+MAX_KEPT_BYTES = 1 << 26
 """Bytes of a file that is read, unless its owner needs fewer: more than any of them grows to."""
 
 
@@ -31,7 +30,7 @@ class _Versioned(Struct):
 class KeptFile(Generic[T]):
     """A file of one JSON document."""
 
-    def __init__(self, path: Path, content: type[T], *, version: int = 1, largest: int = LARGEST) -> None:
+    def __init__(self, path: Path, content: type[T], *, version: int = 1, largest: int = MAX_KEPT_BYTES) -> None:
         """The file at `path`.
 
         Args:
@@ -101,15 +100,17 @@ def write_whole(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """An empty file beside another one, whose place it takes at the end unless an error is raised. Who writes it must
-    have it on the disk by then. Raises OSError. Blocks."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # made with mode 0600
-    os.close(handle)
+    have it on the disk by then. Its name stays the same, so that what a killed program left of it is replaced by the
+    next write. Raises OSError. Blocks."""
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
-        yield Path(name)
-        Path(name).replace(path)
+        yield new
+        new.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(name).unlink()
+            new.unlink()
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:

@@ -25,6 +25,9 @@ def test_what_was_saved_is_loaded_and_only_the_owner_may_read_it(file: KeptFile[
     assert file.load() is None
     file.path.write_text("old")
     file.path.chmod(0o644)
+    left = file.path.with_name(".kept.json.new")
+    left.write_text("by a program that was killed while it saved")
+    left.chmod(0o644)
     file.save(Document(words=("a", "b")))
     assert file.load() == Document(words=("a", "b"))
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
