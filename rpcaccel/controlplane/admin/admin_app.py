@@ -27,13 +27,12 @@ from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
 from rpcaccel.controlplane.admin import admin_connections
-from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, describe
+from rpcaccel.controlplane.admin.admin_routes import ANSWER_HEADERS, ROUTES, AdminRoute, describe
 from rpcaccel.controlplane.admin.alert_routes import AlertRoutes, attention_document
 from rpcaccel.controlplane.admin.auth import (
     ADDRESS,
     PROOF,
     WHO,
-    FailedLogins,
     Gate,
     Sessions,
     admit,
@@ -53,6 +52,7 @@ from rpcaccel.controlplane.admin.handling import (
     ProblemError,
     json_response,
 )
+from rpcaccel.controlplane.admin.login_throttle import FailedLogins
 from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
 from rpcaccel.controlplane.documents import current_figures, error_documents
@@ -64,13 +64,13 @@ from rpcaccel.controlplane.documents.error_documents import (
     Treatment,
     treatment,
 )
-from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.documents.series import CLIENT_RANGES, client_past
+from rpcaccel.controlplane.hosts.host_book import HostsNow
+from rpcaccel.controlplane.settings.ledger import Author
 from rpcaccel.controlplane.stats import prometheus
 from rpcaccel.controlplane.stats.attention import NODES_SECONDS, attention, failing_networks, failing_nodes
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.host_book import HostsNow
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
-from rpcaccel.controlplane.stats.series import CLIENT_RANGES, client_past
 from rpcaccel.controlplane.stats.snapshot import AdminView, Frame, Notice
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import OperationRefused, read
@@ -238,7 +238,7 @@ class Admin:
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        request[STREAM_HEADERS] = HEADERS
+        request[STREAM_HEADERS] = ANSWER_HEADERS
         try:
             self._check_name(request.host)
             response = await handler(request)
@@ -257,7 +257,7 @@ class Admin:
                 log.exception("admin request failed", path=request.path)
             response = Problem(title="Internal Server Error", status=500).response()
         if not response.prepared:
-            response.headers.update(HEADERS)
+            response.headers.update(ANSWER_HEADERS)
         return response
 
     def _guarded(self, route: AdminRoute) -> Handler:

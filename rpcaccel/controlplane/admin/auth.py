@@ -27,9 +27,8 @@ from msgspec.structs import replace
 from rpcaccel.config.model import AccountSettings, AdminSettings
 from rpcaccel.config.secrets import PasswordHash, unmatched
 from rpcaccel.controlplane.admin.handling import ProblemError, json_response
-from rpcaccel.controlplane.admin.login_throttle import Sleep, Tries, never
+from rpcaccel.controlplane.admin.login_throttle import MAX_ACCOUNT_NAME, Sleep, Tries, never
 from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
-from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.operations import read
 
 Guard = Literal["open", "login", "read", "change"]
@@ -41,8 +40,6 @@ PROOF = "X-Rpcaccel-Request"
 """A header that a page elsewhere cannot send: a browser asks first, and is not answered."""
 _MAX_WRONG = 1000
 """Wrong passwords that are remembered, by digest."""
-_MAX_NAME = 64
-"""The longest name of an account, in characters."""
 MAX_SESSIONS = 1000
 """Sessions that are kept; the oldest gives way to a new one."""
 SAVE_AGAIN_SECONDS = 5.0
@@ -50,11 +47,6 @@ SAVE_AGAIN_SECONDS = 5.0
 _VERSION = 2
 """Of the file. In version 1 the digests were made with a key that lay in a file of its own."""
 _Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
-MAX_LOGIN_LINES = 20
-"""Failed logins that are logged within LOGIN_LINES_SECONDS; further ones are counted in the next line."""
-LOGIN_LINES_SECONDS = 60.0
-_MAX_LOGGED_NAME = 64
-
 LOCAL_ACCOUNT = "local"
 
 log = structlog.get_logger("rpcaccel.admin")
@@ -93,7 +85,7 @@ class KeptSession(Struct, frozen=True, kw_only=True):
 
     digest: _Digest
     """Of the secret in the cookie: neither memory nor the time of a look-up tells a secret."""
-    name: Annotated[str, Meta(max_length=64)]
+    name: Annotated[str, Meta(max_length=MAX_ACCOUNT_NAME)]
     """The account."""
     password: _Digest
     """Of the account's password hash at login: a session ends when the password is changed."""
@@ -307,7 +299,7 @@ class Gate:
     async def _compare(self, name: str, password: str, remote: str, gone: Callable[[], bool]) -> bool:
         """Whether this is the account's password. An unknown name takes as long. Raises ProblemError when too many are
         being tried."""
-        verdict = self._verdict(name, password) if len(name) <= _MAX_NAME else False
+        verdict = self._verdict(name, password) if len(name) <= MAX_ACCOUNT_NAME else False
         if verdict is None:
             try:
                 await self._tries.look(remote, lambda: self._look(name, password), gone)
@@ -387,36 +379,6 @@ def bearer(headers: Mapping[str, str]) -> str | None:
     """The token of an Authorization header (RFC 6750)."""
     scheme, _, token = headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
-
-
-class FailedLogins:
-    """Tells the log and the event stream of each login that fails, within bounds."""
-
-    def __init__(self, events: Events, clock: Callable[[], float], wall: Callable[[], float]) -> None:
-        self._events = events
-        self._clock = clock
-        self._wall = wall
-        self._since = -LOGIN_LINES_SECONDS
-        self._told = 0
-        self._left_out = 0
-
-    def __repr__(self) -> str:
-        return f"<FailedLogins {self._told} told, {self._left_out} left out>"
-
-    def tell(self, name: str, remote: str, why: str) -> None:
-        """Log a failed login. The name may come from a stranger, so it is cut and escaped."""
-        now = self._clock()
-        if now - self._since >= LOGIN_LINES_SECONDS:
-            self._since, self._told = now, 0
-        if self._told >= MAX_LOGIN_LINES:
-            self._left_out += 1
-            return
-        self._told += 1
-        about: dict[str, str | int] = {"user": ascii(name[:_MAX_LOGGED_NAME])[1:-1], "address": remote, "why": why}
-        if self._left_out:
-            about["left_out"], self._left_out = self._left_out, 0
-        log.warning("a login failed", **about)
-        self._events.tell("login", {**about, "at": self._wall()})
 
 
 def _cookie(request: web.Request) -> Any:

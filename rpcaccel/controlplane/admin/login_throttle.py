@@ -1,4 +1,5 @@
-"""The throttle of logins: passwords are compared one at a time, and answers to wrong ones are delayed.
+"""Logins that fail: passwords are compared one at a time, answers to wrong ones are delayed, and what is said of them
+is bounded.
 
 Behind a reverse proxy that is not trusted every client has the proxy's address, so wrong passwords of others must not
 delay a right one. A right password cannot be told from a wrong one before it is compared, so comparing fewer passwords
@@ -13,7 +14,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from math import ceil
 
+import structlog
+
 from rpcaccel.controlplane.admin.handling import ProblemError
+from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.core.wire.forwarded_for import holder
 
 FREE_TRIES = 5
@@ -33,6 +37,14 @@ COMPARISON_SECONDS = 0.1
 """
 _LANES = 2 * MAX_WAITING
 """Addresses that are remembered: more than passwords may wait."""
+
+MAX_LOGIN_LINES = 20
+"""Failed logins that are logged within LOGIN_LINES_SECONDS; further ones are counted in the next line."""
+LOGIN_LINES_SECONDS = 60.0
+MAX_ACCOUNT_NAME = 64
+"""The longest name of an account, in characters."""
+
+log = structlog.get_logger("rpcaccel.admin")
 
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -156,3 +168,33 @@ class Tries:
             if not kept.idle:
                 self._lanes[oldest] = kept
         return lane
+
+
+class FailedLogins:
+    """Tells the log and the event stream of each login that fails, within bounds."""
+
+    def __init__(self, events: Events, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._events = events
+        self._clock = clock
+        self._wall = wall
+        self._since = -LOGIN_LINES_SECONDS
+        self._told = 0
+        self._left_out = 0
+
+    def __repr__(self) -> str:
+        return f"<FailedLogins {self._told} told, {self._left_out} left out>"
+
+    def tell(self, name: str, remote: str, why: str) -> None:
+        """Log a failed login. The name may come from a stranger, so it is cut and escaped."""
+        now = self._clock()
+        if now - self._since >= LOGIN_LINES_SECONDS:
+            self._since, self._told = now, 0
+        if self._told >= MAX_LOGIN_LINES:
+            self._left_out += 1
+            return
+        self._told += 1
+        about: dict[str, str | int] = {"user": ascii(name[:MAX_ACCOUNT_NAME])[1:-1], "address": remote, "why": why}
+        if self._left_out:
+            about["left_out"], self._left_out = self._left_out, 0
+        log.warning("a login failed", **about)
+        self._events.tell("login", {**about, "at": self._wall()})

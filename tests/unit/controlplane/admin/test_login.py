@@ -18,7 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin, Page
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, AdminRoute
-from rpcaccel.controlplane.admin.auth import MAX_LOGIN_LINES, FailedLogins
+from rpcaccel.controlplane.admin.login_throttle import MAX_LOGIN_LINES, FailedLogins
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.sockets import ListenError
 from tests.support.sample_control import SampleControl, sample_settings
