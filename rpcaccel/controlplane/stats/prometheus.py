@@ -24,7 +24,7 @@ from prometheus_client.utils import floatToGoString
 
 import rpcaccel
 from rpcaccel.controlplane.stats.history import by_method
-from rpcaccel.controlplane.stats.snapshot import AlertFigures, Frame, HeadView, NodeView
+from rpcaccel.controlplane.stats.snapshot import Frame
 from rpcaccel.core.stats.counters import (
     REMOVES,
     AnswerSource,
@@ -32,8 +32,6 @@ from rpcaccel.core.stats.counters import (
     ClientCell,
     CutReason,
     NetworkCell,
-    NodeCell,
-    TallySnapshot,
     Tier,
 )
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram, together
@@ -47,9 +45,10 @@ class Exposed(Struct, frozen=True):
     help: str
     labels: tuple[str, ...] = ()
     value: str = ""
-    """The member that holds the value, of whatever the labels name: a node, a tier, a network, a client; without
-    labels, the snapshot. A member that is a table has a sample for each of its keys, which are the last label. Empty
-    where the value is not just a member."""
+    """The member that holds the value, of whatever the labels name: a node, a tier, a network, a client, a worker;
+    without labels, the snapshot. A member that is a table has a sample for each of its keys, which are the last labels;
+    one that is None is not known and has no sample: a head of -1 would draw a line that never was. Empty where the
+    value is not just a member."""
 
 
 _NODE = ("network", "node")
@@ -59,9 +58,9 @@ EXPOSED: tuple[Exposed, ...] = (
     Exposed("rpcaccel_workers", "gauge", "Worker processes that run."),
     Exposed("rpcaccel_workers_replaced_total", "counter", "Workers replaced because they died or were unresponsive.",
             ("reason",)),
-    Exposed("rpcaccel_alerts_firing", "gauge", "Alerts that last, muted ones included.", ("level",)),
+    Exposed("rpcaccel_alerts_firing", "gauge", "Alerts that last, muted ones included.", ("level",), value="firing"),
     Exposed("rpcaccel_alerts_sent_total", "counter", "Messages to webhooks: ok, failed (tried again).",
-            ("webhook", "result")),
+            ("webhook", "result"), value="sent"),
     Exposed("rpcaccel_requests_total", "counter", "HTTP requests that carried JSON-RPC.", value="requests"),
     Exposed("rpcaccel_batches_total", "counter", "Requests that were a batch.", value="batches"),
     Exposed("rpcaccel_request_bytes_total", "counter", "Bytes of JSON-RPC received.", value="bytes_in"),
@@ -113,8 +112,9 @@ EXPOSED: tuple[Exposed, ...] = (
             "Answers that left: evicted (memory, disk), expired (memory), purged.", ("tier", "reason")),
     Exposed("rpcaccel_tier_failures_total", "counter", "Failures of the tier: too-large, error, timeout, dropped.",
             ("tier", "reason")),
-    Exposed("rpcaccel_head_block", "gauge", "Served head of the network.", ("network",)),
-    Exposed("rpcaccel_head_age_seconds", "gauge", "Time since the served head moved.", ("network",)),
+    Exposed("rpcaccel_head_block", "gauge", "Served head of the network.", ("network",), value="head"),
+    Exposed("rpcaccel_head_age_seconds", "gauge", "Time since the served head moved.", ("network",),
+            value="age"),
     Exposed("rpcaccel_forced_calls_total", "counter", "Calls no node was fit for: the least bad was asked.",
             ("network",), value="forced"),
     Exposed("rpcaccel_busy_calls_total", "counter", "Calls refused because every node had as many as it may have.",
@@ -145,11 +145,14 @@ EXPOSED: tuple[Exposed, ...] = (
             ("network",), value="replayed"),
     Exposed("rpcaccel_subscribers_cut_total", "counter",
             "Connections with subscriptions that were closed: slow, late, restarted, drained.", ("network", "reason")),
-    Exposed("rpcaccel_node_head_block", "gauge", "Newest block of the node.", _NODE),
-    Exposed("rpcaccel_node_lag_blocks", "gauge", "Blocks the node lacks now; a new one takes a moment.", _NODE),
-    Exposed("rpcaccel_node_pushes", "gauge", "1 while the node tells its new heads over a WebSocket.", _NODE),
-    Exposed("rpcaccel_node_weight", "gauge", "Weight of the node in the settings.", _NODE),
-    Exposed("rpcaccel_node_eligible", "gauge", "1 when the node takes its share of the calls.", _NODE),
+    Exposed("rpcaccel_node_head_block", "gauge", "Newest block of the node.", _NODE, value="head"),
+    Exposed("rpcaccel_node_lag_blocks", "gauge", "Blocks the node lacks now; a new one takes a moment.", _NODE,
+            value="lag"),
+    Exposed("rpcaccel_node_pushes", "gauge", "1 while the node tells its new heads over a WebSocket.", _NODE,
+            value="pushes"),
+    Exposed("rpcaccel_node_weight", "gauge", "Weight of the node in the settings.", _NODE, value="weight"),
+    Exposed("rpcaccel_node_eligible", "gauge", "1 when the node takes its share of the calls.", _NODE,
+            value="eligible"),
     Exposed("rpcaccel_node_calls_total", "counter", "Attempts sent to the node, repeated ones included.", _NODE,
             value="calls"),
     Exposed("rpcaccel_node_retries_total", "counter", "Attempts that repeated a failed one.", _NODE, value="retries"),
@@ -193,7 +196,8 @@ EXPOSED: tuple[Exposed, ...] = (
     Exposed("rpcaccel_process_cpu_seconds_total", "counter", "CPU time of a worker process.", ("worker",)),
     Exposed("rpcaccel_process_open_fds", "gauge", "Open files of a worker process.", ("worker",)),
     Exposed("rpcaccel_loop_longest_turn_seconds", "gauge",
-            "Longest time in the last minute that a worker's event loop kept a call waiting.", ("worker",)),
+            "Longest time in the last minute that a worker's event loop kept a call waiting.", ("worker",),
+            value="longest_turn"),
 )  # fmt: skip
 """Every metric there is. Documentation, dashboards and alerts are compared with it."""
 
@@ -274,8 +278,6 @@ def escaped(value: str) -> str:
     return value
 
 
-__all__ = ["CONTENT_TYPE", "EXPOSED", "render"]
-
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SOURCES = tuple((source, source.label) for source in AnswerSource)
 _FORMS = tuple(map(Form, EXPOSED))
@@ -286,41 +288,55 @@ CUT_REASONS = tuple(map(str, CutReason))
 def render(frame: Frame) -> bytes:
     """The frame in Prometheus' text format (CONTENT_TYPE)."""
     snapshot = frame.snapshot
-    counted = (
-        _members(snapshot),
+    samples = (
+        _members(frame),
         _clients(snapshot.clients),
         _calls(snapshot.cells),
         _cache(snapshot.cells),
         _tiers(snapshot.tiers),
         _cuts(snapshot.networks),
-        _alerts(frame.alerts),
-    )
-    seen = (
         _program(frame),
-        _heads(frame.heads),
-        _nodes(frame.nodes),
-        _connections(snapshot.nodes),
+        _nodes(frame),
     )
-    return exposition(_FORMS, chain.from_iterable((*counted, *seen)))
+    return exposition(_FORMS, chain.from_iterable(samples))
 
 
-def _members(snapshot: TallySnapshot) -> Iterator[Sample]:
-    """Every metric whose values are just a member of what its labels name."""
-    owners: dict[tuple[str, ...], list[tuple[tuple[str, ...], object]]] = {
-        (): [((), snapshot)],
+Owners = list[tuple[tuple[str, ...], object]]
+"""Objects that have members with values, each with the values of the labels that name it."""
+
+
+def _owners(frame: Frame) -> dict[tuple[str, ...], Owners]:
+    """What the labels of metrics name, by those labels."""
+    snapshot = frame.snapshot
+    return {
+        (): [((), snapshot), ((), frame.alerts)],
         ("client",): [((one.client,), one) for one in snapshot.clients],
-        ("network",): [((one.network,), one) for one in snapshot.networks],
+        ("network",): [
+            *(((one.network,), one) for one in snapshot.networks),
+            *(((one.network,), one) for one in frame.heads),
+        ],
         ("tier",): [((one.name,), one) for one in snapshot.tiers],
-        ("network", "node"): [((one.network, one.node), one) for one in snapshot.nodes],
+        ("worker",): [((one.id,), one) for one in frame.workers],
+        _NODE: [
+            *(((one.network, one.node), one) for one in snapshot.nodes),
+            *(((one.network, one.id), one) for one in frame.nodes),
+        ],
     }
+
+
+def _members(frame: Frame) -> Iterator[Sample]:
+    """Every metric whose values are just a member of what its labels name."""
+    owners = _owners(frame)
     for metric in EXPOSED:
         if metric.value:
             name = metric.name.removeprefix(PREFIX)
-            for named, owner in owners[metric.labels if metric.labels in owners else metric.labels[:-1]]:
-                found = getattr(owner, metric.value)
+            ends = range(len(metric.labels), -1, -1)
+            for named, owner in next(owners[about] for end in ends if (about := metric.labels[:end]) in owners):
+                found = getattr(owner, metric.value, None)
                 if isinstance(found, dict):
-                    yield from ((name, value, (*named, key)) for key, value in found.items())
-                else:
+                    for key, value in found.items():
+                        yield name, value, (*named, *((key,) if isinstance(key, str) else key))
+                elif found is not None:
                     yield name, found, named
 
 
@@ -330,19 +346,11 @@ def _program(frame: Frame) -> Iterator[Sample]:
     for reason in ("died", "unresponsive"):
         yield "workers_replaced_total", frame.replaced.get(reason, 0), (reason,)
     for worker in frame.workers:
-        yield "loop_longest_turn_seconds", worker.longest_turn, (worker.id,)
         used = usage(worker.pid)
         if used is not None:
             yield "process_resident_memory_bytes", used.resident, (worker.id,)
             yield "process_cpu_seconds_total", used.cpu, (worker.id,)
             yield "process_open_fds", used.open_fds, (worker.id,)
-
-
-def _alerts(alerts: AlertFigures) -> Iterator[Sample]:
-    for level, number in alerts.firing.items():
-        yield "alerts_firing", number, (level,)
-    for (webhook, result), number in alerts.sent.items():
-        yield "alerts_sent_total", number, (webhook, result)
 
 
 def _clients(clients: Iterable[ClientCell]) -> Iterator[Sample]:
@@ -400,25 +408,9 @@ def _cuts(networks: Iterable[NetworkCell]) -> Iterator[Sample]:
             yield "subscribers_cut_total", count, (cell.network, reason)
 
 
-def _heads(heads: Iterable[HeadView]) -> Iterator[Sample]:
-    for head in heads:
-        # What is not known has no sample: a head of -1 would draw a line that never was.
-        if head.head is not None:
-            yield "head_block", head.head, (head.network,)
-        if head.age is not None:
-            yield "head_age_seconds", head.age, (head.network,)
-
-
-def _nodes(nodes: Iterable[NodeView]) -> Iterator[Sample]:
-    for node in nodes:
+def _nodes(frame: Frame) -> Iterator[Sample]:
+    for node in frame.nodes:
         named = node.network, node.id
-        yield "node_weight", node.weight, named
-        yield "node_eligible", node.eligible, named
-        yield "node_pushes", node.pushes, named
-        if node.head is not None:
-            yield "node_head_block", node.head, named
-        if node.lag is not None:
-            yield "node_lag_blocks", node.lag, named
         if node.limit:
             yield "node_concurrency_limit", node.limit, named
         for use in node.quota:
@@ -426,12 +418,9 @@ def _nodes(nodes: Iterable[NodeView]) -> Iterator[Sample]:
             yield "node_quota_limit", use.limit, (*named, use.window)
             if use.runs_out is not None:
                 yield "node_quota_runs_out_timestamp_seconds", use.runs_out, (*named, use.window)
-
-
-def _connections(nodes: Iterable[NodeCell]) -> Iterator[Sample]:
-    for node in nodes:
-        yield "node_connections", node.connections_open, (node.network, node.node, "open")
-        yield "node_connections", node.connections_idle, (node.network, node.node, "idle")
+    for cell in frame.snapshot.nodes:
+        yield "node_connections", cell.connections_open, (cell.network, cell.node, "open")
+        yield "node_connections", cell.connections_idle, (cell.network, cell.node, "idle")
 
 
 class Usage(Struct, frozen=True):

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.wire.printable import printable
@@ -106,15 +107,4 @@ def together(parts: Iterable[Iterable[UnclassedError]]) -> list[UnclassedError]:
 
 def _sum(one: UnclassedError, other: UnclassedError) -> UnclassedError:
     latest = max(one, other, key=lambda error: error.last_seen)
-    return UnclassedError(
-        network=one.network,
-        code=one.code,
-        text=one.text,
-        count=one.count + other.count,
-        first_seen=min(one.first_seen, other.first_seen),
-        last_seen=latest.last_seen,
-        http_status=latest.http_status,
-        node=latest.node,
-        method=latest.method,
-        message=latest.message,
-    )
+    return replace(latest, count=one.count + other.count, first_seen=min(one.first_seen, other.first_seen))
