@@ -28,8 +28,6 @@ UNSETTLED = 4
 """Blocks below the lower of two heads about which nodes are not compared: they may have only just come."""
 BATCHES = (64, 16, 4, 2)
 """The lengths of batches that are tried, one after the other until one is answered: the proxy makes none longer."""
-_REFERENCES = 2
-"""Other nodes that are asked for the answer to compare with, until one gives it."""
 _REFERENCE_CALLS = 60
 """Calls that an examination may cost all other nodes together."""
 _PLACES = 3
@@ -57,14 +55,14 @@ async def examine(
     """What a node answers to shadow calls. What they cost is noted in the budgets of the node and its peers.
 
     Args:
-        peers: other nodes to compare with, the best first.
+        peers: other nodes to compare with, the best first: each is asked until one gives the answer.
         errors: the chain's errors, with those that the settings put before them.
         wall: seconds since 1970.
         timeout: seconds that one call may take.
     """
     began = clock()
     terms = CallTerms(chain, errors, clock, sleep, began + TIME_LIMIT, timeout)
-    calls, others = ShadowCalls(node, terms), [ShadowCalls(peer, terms) for peer in peers[:_REFERENCES]]
+    calls, others = ShadowCalls(node, terms), [ShadowCalls(peer, terms) for peer in peers]
     one = _Examination(chain, calls, others)
     await asyncio.gather(one.find_depths(), one.find_logs(), one.try_answers())
     return Proof(

@@ -25,7 +25,7 @@ ABSENCE = 3600.0
 """Seconds without an answered probe after which a node is proved again before it gets calls."""
 BETWEEN = 600.0
 """Seconds between two proofs of a node at the least, unless it joins, was away, or is proved by hand."""
-AT_ONCE = 4
+MAX_GATED_PROOFS = 4
 """Nodes of a network that are proved at once while they wait for their first calls."""
 RENEW_AFTER = 86_400.0
 """Seconds after which a node is proved again whose proof bounds it: it may have got what it lacked."""
@@ -36,6 +36,8 @@ NEAR = 64
 One that syncs has the state of all of its few blocks."""
 FORGET_AFTER = 86_400.0
 """Seconds after which a version of a node's software that was not seen again is forgotten."""
+MAX_PEERS = 2
+"""Other nodes that the answers of a node are compared with."""
 _VERSIONS = 8
 """Versions of a node's software that are remembered. Several machines behind one URL may have several: a change to one
 that was seen before is none."""
@@ -205,7 +207,7 @@ class Proving:
             return
         gently = not state.gated
         under_way = sum(one.task is not None and one.gently is gently for one in self._states.values())
-        if under_way < (1 if gently else AT_ONCE):
+        if under_way < (1 if gently else MAX_GATED_PROOFS):
             state.due, state.gently = None, gently
             state.task = asyncio.create_task(self._run(probed, state), name=f"proof of {probed.settings.id}")
 
@@ -233,18 +235,18 @@ class Proving:
             return await self._examine(node, peers)
         finally:
             for one in (node, *peers):
-                if self._quotas is not None:
+                if self._quotas is not None and one.budget.spent:
                     self._quotas.spend(self._network, one.id, one.budget.spent)
 
     def _peers(self, node_id: str) -> list[Examined]:
-        """The other nodes to compare with, those first whose calls nobody counts, then those with the most weight."""
+        """The other nodes to compare with: rather those whose calls nobody counts, then those with the most weight."""
         others = [
             one
             for other, one in self._nodes.items()
             if other != node_id and one.answering and one.counts and not self.keeps_out(other)
         ]
         others.sort(key=lambda one: (bool(one.settings.quota.day or one.settings.quota.month), -one.settings.weight))
-        return [self._examined(one) for one in others]
+        return [self._examined(one) for one in others[:MAX_PEERS]]
 
     def _examined(self, probed: ProbeState, version: str = "", *, alone: bool = False) -> Examined:
         """A node with what it may be asked. `alone`: does it get no calls of clients meanwhile?"""
