@@ -4,7 +4,8 @@ the history, and whole windows of a minute.
 A second is the difference of two snapshots, kept in memory as bytes, which cost the garbage collector nothing. Of each
 slot of the table, the event loop keeps the snapshots before and after. Their difference is worked out, and added to the
 table, by whoever asks that, or now and then: the event loop never waits for the table. Each method has buckets of its
-own over the last five minutes.
+own over the last five minutes. A window is the difference between the newest snapshot and one of a minute or of five
+minutes ago.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rpcaccel.controlplane.stats.buckets import (
     numbers_of_node,
     summed,
 )
-from rpcaccel.controlplane.stats.history_table import ROLLUPS, WHOLE, HistoryTable, Key, Span
+from rpcaccel.controlplane.stats.history_table import ROLLUPS, WHOLE_KIND, HistoryTable, Key, Span
 from rpcaccel.controlplane.stats.node_history import NodeHistory, looks, node_rows
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, ClientCell, NodeCell, TallySnapshot
@@ -45,9 +46,13 @@ LIVE_SECONDS = 300
 """Seconds that are kept one by one."""
 ROUNDING_SECONDS = 1.0
 """Seconds that two sums of lengths may differ by."""
+SNAPSHOT_SECONDS, SPARSE_SNAPSHOT_SECONDS = 60.0, 300.0
+"""How far snapshots reach back at least: those kept every `History.spacing` seconds, and those kept every
+SPARSE_SPACING_SECONDS."""
+SPARSE_SPACING_SECONDS = 30.0
 METHOD_BUCKETS = 60
 """Buckets kept of single methods, each of `History.spacing` seconds."""
-LOOK_SECONDS = 5.0
+LAG_LOOK_SECONDS = 5.0
 """Seconds between two looks at how far nodes are behind."""
 MAX_PENDING_SLOTS = 20
 """Slots that wait to be added to the table. Where there are more, they are added, or the oldest two become one while
@@ -129,13 +134,13 @@ _decode = msgspec.msgpack.Decoder(Bucket).decode
 
 
 class History:
-    """The seconds, the table, and the snapshots needed to look back a minute."""
+    """The seconds, the table, and the snapshots needed to look back five minutes."""
 
     __slots__ = ("_live", "_lock", "_looked", "_means", "_methods", "_open", "_pending", "_snapshots",
-                 "_spending", "_windows", "nodes", "spacing", "table", "until")  # fmt: skip
+                 "_sparse", "_spending", "_windows", "nodes", "spacing", "table", "until")  # fmt: skip
 
-    def __init__(self, spacing: float = 5.0, span: float = 60.0) -> None:
-        """`spacing`: seconds between the snapshots kept; `span`: seconds that a window may reach back."""
+    def __init__(self, spacing: float = 5.0) -> None:
+        """`spacing`: seconds between the snapshots of the last minute."""
         self.spacing = spacing
         self.table = HistoryTable()
         self.nodes = NodeHistory(self.table, self.flush)
@@ -150,7 +155,10 @@ class History:
         """When the last snapshot was taken, in seconds since 1970: ranges end then."""
         self._looked = float("-inf")
         self._methods: deque[tuple[float, dict[MethodKey, Bucket]]] = deque(maxlen=METHOD_BUCKETS)
-        self._snapshots: deque[tuple[float, TallySnapshot]] = deque(maxlen=int(span / spacing) + 1)
+        self._snapshots: deque[tuple[float, TallySnapshot]] = deque()
+        """Of the last minute, each with its time in monotonic seconds."""
+        self._sparse: deque[tuple[float, TallySnapshot]] = deque()
+        """Older ones, of the last five minutes."""
         self._windows: dict[float, Window | None] = {}
 
     def __repr__(self) -> str:
@@ -171,6 +179,17 @@ class History:
                 methods = {key: bucket_of(cells, now - since, at) for key, cells in by_method(called).items()}
                 self._methods.append((at, methods))
             self._snapshots.append((now, snapshot))
+            self._thin_out()
+
+    def _thin_out(self) -> None:
+        """Drop snapshots that no window needs, and of those older than a minute all but a few."""
+        kept, sparse = self._snapshots, self._sparse
+        while len(kept) > SNAPSHOT_SECONDS / self.spacing + 1:
+            oldest = kept.popleft()
+            if not sparse or oldest[0] - sparse[-1][0] >= SPARSE_SPACING_SECONDS:
+                sparse.append(oldest)
+        while len(sparse) > SPARSE_SNAPSHOT_SECONDS / SPARSE_SPACING_SECONDS:
+            sparse.popleft()
 
     def _flush_or_join(self) -> None:
         """Add what waits to the table, or have less of it wait while another thread works on the table."""
@@ -188,7 +207,7 @@ class History:
         slot = self._open
         if slot is None:
             slot = self._open = _Slot(now, snapshot, now, snapshot, at)
-        if now - self._looked >= LOOK_SECONDS:
+        if now - self._looked >= LAG_LOOK_SECONDS:
             self._looked = now
             slot.looks.update(looks(views))
         if now > slot.ended:
@@ -221,17 +240,23 @@ class History:
         with self.table.lock:
             with self._lock:
                 self._close()
-                slots = list(self._pending)
-                self._pending.clear()
-            for slot in slots:
-                passed, seconds, at = delta(slot.after, slot.before), slot.ended - slot.began, slot.at
-                self.take_in("network", at, seconds, _by_network(passed, seconds, at, slot.spared))
-                self.take_in("client", at, seconds, dict(_by_client(passed.clients, seconds, at)))
-                counted: dict[Key, Sequence[float]] = {key: (count,) for key, count in slot.looks.items()}
-                for cell in passed.nodes:
-                    counted.update(node_rows(cell))
-                self.table.add("node", at, seconds, counted)
+                slots, self._pending = self._pending, deque()
+            try:
+                while slots:
+                    self._take_in_slot(slots.popleft())
+            finally:
+                with self._lock:
+                    self._pending.extendleft(reversed(slots))  # an error costs no other slot
             return self.until
+
+    def _take_in_slot(self, slot: _Slot) -> None:
+        passed, seconds, at = delta(slot.after, slot.before), slot.ended - slot.began, slot.at
+        self.take_in("network", at, seconds, _by_network(passed, seconds, at, slot.spared))
+        self.take_in("client", at, seconds, dict(_by_client(passed.clients, seconds, at)))
+        counted: dict[Key, Sequence[float]] = {key: (count,) for key, count in slot.looks.items()}
+        for cell in passed.nodes:
+            counted.update(node_rows(cell))
+        self.table.add("node", at, seconds, counted)
 
     def take_in(self, group: str, at: float, seconds: float, buckets: Mapping[str, Bucket], only: str = "") -> None:
         """Add the buckets of networks or clients, over `seconds` that ended `at` (seconds since 1970), to the table, or
@@ -317,7 +342,8 @@ class History:
         if self._open is None:
             return None
         now, newest = self._open.ended, self._open.after
-        start = next((kept for kept in reversed(self._snapshots) if now - kept[0] >= seconds), self._snapshots[0])
+        kept = [*self._sparse, *self._snapshots]
+        start = next((one for one in reversed(kept) if now - one[0] >= seconds), kept[0])
         if start[0] == now:
             return None
         return Window(now - start[0], delta(newest, start[1]))
@@ -406,7 +432,7 @@ def _by_client(cells: Iterable[ClientCell], seconds: float, at: float) -> Iterat
 def _counted(group: str, buckets: Mapping[str, Bucket]) -> Iterator[tuple[Key, Sequence[float]]]:
     """The rows of some buckets. Nodes, codes and reasons are told by those of the parts."""
     for part, bucket in buckets.items():
-        yield (group if part else WHOLE, part, "", ""), numbers_of(bucket)
+        yield (group if part else WHOLE_KIND, part, "", ""), numbers_of(bucket)
         if part:
             for (_, node), sums in bucket.nodes.items():
                 took = Histogram(seconds=sums.seconds)

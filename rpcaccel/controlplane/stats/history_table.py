@@ -46,12 +46,12 @@ MAX_TABLE_BYTES = 80_000_000
 """Beyond this, the older half of the rollup with the most rows is deleted."""
 MAX_ROWS = {"network": 1000, "client": 200, "name": 1000, "node": 1000, "method": 2000}
 """Rows of a kind in one slot; those with the most calls are kept."""
-VERSION = 2
+TABLE_VERSION = 2
 """The version of a saved table. Version 1 was no SQLite database."""
 
-WHOLE = "whole"
+WHOLE_KIND = "whole"
 """The kind of the row that every slot has: its time, and the sums of everything."""
-KINDS = (WHOLE, "network", "client", "name", "node", "failure", "method", "lag", "agreement")
+KINDS = (WHOLE_KIND, "network", "client", "name", "node", "failure", "method", "lag", "agreement")
 """What a row may tell of. `name` counts the errors of a network by JSON-RPC code, or what was refused to a client by
 reason; the kinds from `failure` on are parts of a node."""
 
@@ -71,7 +71,7 @@ _TABLE = f"""CREATE TABLE history (
     rollup TEXT NOT NULL, kind TEXT NOT NULL, slot INTEGER NOT NULL, network TEXT NOT NULL, node TEXT NOT NULL,
     name TEXT NOT NULL, at REAL NOT NULL CHECK (at BETWEEN 0 AND 1 << 48), seconds REAL NOT NULL,
     {", ".join(f"{one} {_TYPES.get(one, 'INTEGER')} NOT NULL CHECK ({one} BETWEEN 0 AND 1 << 48)" for one in _NUMBERS)},
-    CHECK (seconds BETWEEN (kind = '{WHOLE}') * 1e-9 AND 1 << 48),
+    CHECK (seconds BETWEEN (kind = '{WHOLE_KIND}') * 1e-9 AND 1 << 48),
     CHECK (typeof(slot) = 'integer' AND {" AND ".join(f"typeof({one}) = 'text'" for one in _NAMES)}),
     PRIMARY KEY ({_KEY})) WITHOUT ROWID"""
 _ADD = (
@@ -107,7 +107,7 @@ class HistoryTable:
         self._db = sqlite3.connect("file::memory:", check_same_thread=False, uri=True)
         self._db.text_factory = lambda text: text.decode(errors="replace")
         self._db.execute(_TABLE)
-        self._db.execute(f"PRAGMA user_version = {VERSION}")
+        self._db.execute(f"PRAGMA user_version = {TABLE_VERSION}")
 
     def __repr__(self) -> str:
         return f"<HistoryTable after {self._db.total_changes} changes>"
@@ -115,14 +115,14 @@ class HistoryTable:
     def add(self, group: str, at: float, seconds: float, counted: Counted, only: str = "") -> None:
         """Add what was counted in the `seconds` until `at` (seconds since 1970) to every rollup of a group, or to the
         one of a range `only`."""
-        parts = {(WHOLE, "", "", ""): (), **counted}
+        parts = {(WHOLE_KIND, "", "", ""): (), **counted}
         with self.lock, self._db:
             for over, one in ROLLUPS[group].items():
                 if only not in ("", over):
                     continue
                 rollup, slot = f"{group} {over}", int((at - seconds / 2) // one.every)
                 self._db.executemany(_ADD, (
-                    (rollup, kind, slot, *key, *((at, seconds) if kind == WHOLE else (0, 0)),
+                    (rollup, kind, slot, *key, *((at, seconds) if kind == WHOLE_KIND else (0, 0)),
                      *numbers, *_NOTHING[len(numbers):])
                     for (kind, *key), numbers in sorted(parts.items())
                 ))  # fmt: skip
@@ -143,7 +143,7 @@ class HistoryTable:
         """Delete the oldest slots of those until now, and of those that seem to be yet to come."""
         for side in ("<=", ">"):
             surplus = self._rows(
-                f"SELECT rollup, slot FROM history WHERE rollup = ? AND kind = '{WHOLE}' AND at {side} ? "
+                f"SELECT rollup, slot FROM history WHERE rollup = ? AND kind = '{WHOLE_KIND}' AND at {side} ? "
                 "ORDER BY at DESC LIMIT -1 OFFSET ?", (rollup, at, most),
             )  # fmt: skip
             self._db.executemany(f"DELETE FROM history WHERE rollup = ? AND {_OF_KINDS} AND slot = ?", surplus)
@@ -157,7 +157,7 @@ class HistoryTable:
             largest = self._rows("SELECT rollup FROM history GROUP BY rollup ORDER BY count(*) DESC LIMIT 1")[0][0]
             self._db.execute(
                 f"DELETE FROM history WHERE rollup = :rollup AND {_OF_KINDS} AND slot <= "
-                f"(SELECT avg(slot) FROM history WHERE rollup = :rollup AND kind = '{WHOLE}')",
+                f"(SELECT avg(slot) FROM history WHERE rollup = :rollup AND kind = '{WHOLE_KIND}')",
                 {"rollup": largest},
             )
 
@@ -167,7 +167,7 @@ class HistoryTable:
         now = until // one.every
         ((first, last, began, seconds),) = self._rows(
             "SELECT min(slot), max(slot), min(at - seconds), sum(seconds) FROM history "
-            f"WHERE rollup = ? AND kind = '{WHOLE}' AND slot BETWEEN ? AND ?", (rollup, now - one.shown, now),
+            f"WHERE rollup = ? AND kind = '{WHOLE_KIND}' AND slot BETWEEN ? AND ?", (rollup, now - one.shown, now),
         )  # fmt: skip
         return None if first is None else Span(group, rollup, first, last, began, seconds)
 
@@ -206,9 +206,9 @@ class HistoryTable:
         return self._rows(
             f"SELECT {times}, {', '.join(numbers)} FROM history whole LEFT JOIN history part ON "
             "part.rollup = whole.rollup AND part.kind = :kind AND part.slot = whole.slot AND part.network = :part "
-            f"AND part.node = '' AND part.name = '' WHERE whole.rollup = :rollup AND whole.kind = '{WHOLE}' "
+            f"AND part.node = '' AND part.name = '' WHERE whole.rollup = :rollup AND whole.kind = '{WHOLE_KIND}' "
             "AND whole.slot BETWEEN :first AND :last ORDER BY whole.at",
-            {**asdict(span), "kind": span.group if part else WHOLE, "part": part},
+            {**asdict(span), "kind": span.group if part else WHOLE_KIND, "part": part},
         )
 
     def _nodes_and_names(
@@ -242,7 +242,7 @@ class HistoryTable:
 
     def newest(self) -> float:
         """When the newest slot ended, in seconds since 1970; 0 without any."""
-        return self._rows(f"SELECT max(at) FROM history WHERE kind = '{WHOLE}'")[0][0] or 0.0
+        return self._rows(f"SELECT max(at) FROM history WHERE kind = '{WHOLE_KIND}'")[0][0] or 0.0
 
     def save(self, path: Path) -> None:
         """Copy the table into an empty file. Raises OSError. The lock is not held while the disk is written, which may
@@ -266,7 +266,7 @@ class HistoryTable:
                 # Row by row, so that each is held against the constraints of the table, and nothing else is taken over.
                 self._db.execute("ATTACH ? AS saved", (f"{path.absolute().as_uri()}?mode=ro",))
                 ((version,),) = self._rows("PRAGMA saved.user_version")
-                if version not in (0, VERSION):
+                if version not in (0, TABLE_VERSION):
                     raise ValueError(f"has version {version}, which this rpcaccel does not read")
                 with self._db:
                     self._db.execute("DELETE FROM history")

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rpcaccel.controlplane.history_file import MAX_FILE_BYTES, HistoryKeeper
+from rpcaccel.controlplane.documents.series import PastQuestion, past
+from rpcaccel.controlplane.history_file import MAX_HISTORY_BYTES, HistoryKeeper
 from rpcaccel.controlplane.stats.buckets import Bucket
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.series import PastQuestion, past
 from rpcaccel.core.stats.histogram import BUCKETS, Histogram
 from tests.support.described_answers import sent
 from tests.support.sample_view import NETWORK, SampleView
@@ -118,7 +118,7 @@ async def test_a_file_that_cannot_be_used_is_said_and_set_aside_and_the_charts_b
 
 def test_a_file_that_is_too_large_or_no_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "x.history").open("wb") as opened:
-        opened.truncate(MAX_FILE_BYTES + 1)
+        opened.truncate(MAX_HISTORY_BYTES + 1)
     assert "is larger than" in taken_up(tmp_path / "x.history")[1]
     assert "cannot be read" in taken_up(tmp_path)[1]
 

@@ -1,9 +1,11 @@
+import math
+import sqlite3
 import threading
 
 import pytest
 
 from rpcaccel.controlplane.stats.buckets import bucket_of
-from rpcaccel.controlplane.stats.history import LIVE_SECONDS, METHOD_BUCKETS, History, spared
+from rpcaccel.controlplane.stats.history import LIVE_SECONDS, METHOD_BUCKETS, SPARSE_SPACING_SECONDS, History, spared
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
@@ -64,17 +66,18 @@ def test_a_clock_that_did_not_move_makes_no_point() -> None:
 
 
 def test_a_window_reaches_back_as_far_as_asked_and_not_further_than_needed() -> None:
-    history, tally = History(spacing=5.0, span=60.0), Tally(["eth_call"])
-    for second in range(200):
+    history, tally = History(), Tally(["eth_call"])
+    for second in range(2000):
         called(tally, 1)
         history.add(tally.snapshot(), now=float(second), at=float(second))
-    ten, minute = history.window(10.0), history.window(60.0)
-    assert ten is not None
-    assert minute is not None
-    assert 10.0 <= ten.seconds < 15.0
-    assert ten.passed.cells[0].calls == ten.seconds
-    assert 55.0 <= minute.seconds <= 65.0
-    assert minute.passed.cells[0].calls == minute.seconds
+    for asked, most in ((10.0, 15.0), (60.0, 65.0), (300.0, 300.0 + SPARSE_SPACING_SECONDS)):
+        window = history.window(asked)
+        assert window is not None
+        assert asked <= window.seconds <= most
+        assert window.passed.cells[0].calls == window.seconds
+    longest = history.window(math.inf)
+    assert longest is not None
+    assert longest.seconds < 400, "snapshots are bounded"
 
 
 def test_a_short_past_is_a_short_window() -> None:
@@ -170,6 +173,18 @@ def test_the_event_loop_never_waits_for_whoever_reads_the_table() -> None:
     total = history.total("1h")
     assert total is not None
     assert (total.calls, history.nodes.total("hour").seconds) == (999, 999.0)
+
+
+def test_an_error_of_the_table_costs_one_slot_and_none_of_those_behind_it() -> None:
+    history, tally = History(), Tally(["eth_call"])
+    for second in range(-20, 40):
+        called(tally, 1)
+        history.add(tally.snapshot(), now=float(second), at=float(second))
+    with pytest.raises(sqlite3.IntegrityError):
+        history.flush()  # the table takes no time before 1970
+    total = history.total("1h")
+    assert total is not None
+    assert (total.calls, total.at) == (54, 39.0)
 
 
 def test_a_hit_spares_a_node_call_and_the_mean_miss_of_its_method() -> None:

@@ -11,7 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.controlplane.stats.buckets import Bucket, NodeSums, numbers_of, numbers_of_node, summed
-from rpcaccel.controlplane.stats.history_table import MAX_ROWS, ROLLUPS, VERSION, WHOLE, Counted, HistoryTable
+from rpcaccel.controlplane.stats.history_table import (
+    MAX_ROWS,
+    ROLLUPS,
+    TABLE_VERSION,
+    WHOLE_KIND,
+    Counted,
+    HistoryTable,
+)
 from rpcaccel.core.stats.histogram import BUCKETS, Histogram
 
 COUNTS = st.integers(0, 1000)
@@ -38,7 +45,7 @@ def buckets(draw: st.DrawFn) -> Bucket:
 
 def rows(bucket: Bucket) -> Counted:
     return {
-        (WHOLE, "", "", ""): numbers_of(bucket),
+        (WHOLE_KIND, "", "", ""): numbers_of(bucket),
         ("network", "s0", "", ""): numbers_of(bucket),
         **{
             ("node", *key, ""): numbers_of_node(sums.calls, sums.failures, Histogram(), sums.answers)
@@ -193,7 +200,7 @@ def test_a_saved_table_is_the_same_again_and_goes_on_from_there(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        (f"PRAGMA user_version = {VERSION + 1}", f"has version {VERSION + 1}"),
+        (f"PRAGMA user_version = {TABLE_VERSION + 1}", f"has version {TABLE_VERSION + 1}"),
         ("UPDATE history SET seconds = 0", "is damaged"),
         ("UPDATE history SET calls = -1", "is damaged"),
         ("UPDATE history SET miss_3 = 'many'", "is damaged"),
