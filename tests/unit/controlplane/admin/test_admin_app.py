@@ -1,6 +1,5 @@
 import asyncio
 import io
-import re
 from collections.abc import AsyncIterator, Mapping
 
 import aiohttp
@@ -8,13 +7,14 @@ import pytest
 import structlog
 
 from rpcaccel.controlplane.admin.admin_app import Admin, Page
-from rpcaccel.controlplane.admin.admin_routes import ANSWER_HEADERS, ROUTES, AdminRoute
+from rpcaccel.controlplane.admin.admin_routes import ANSWER_HEADERS, ROUTES
 from rpcaccel.controlplane.admin.handling import MAX_BODY_BYTES, TITLES
 from rpcaccel.controlplane.workers.link import LocalLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.messages import PurgeDone
 from rpcaccel.core.stats.counters import TallySnapshot
+from tests.support.running_admin import path_of, running_admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_errors import TIMEOUT
 from tests.support.sample_view import NETWORK, SampleView
@@ -53,10 +53,8 @@ def view() -> FailingView:
 
 @pytest.fixture
 async def admin(view: FailingView) -> AsyncIterator[Admin]:
-    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), files=FILES, interval=0.02)
-    await admin.start()
-    yield admin
-    await admin.close()
+    async with running_admin(view=view, files=FILES, interval=0.02) as (admin, _):
+        yield admin
 
 
 @pytest.fixture
@@ -71,13 +69,6 @@ async def next_look(view: FailingView) -> None:
         await view.looked.wait()
 
 
-def path_of(route: AdminRoute) -> str:
-    """A path that this route serves."""
-    return re.sub(r"\{file.*", "", route.path).format(
-        network="harmony-s0", name="dapp", id=TIMEOUT.id if "errors" in route.path else "a"
-    )
-
-
 async def test_every_route_answers_with_the_strict_headers(client: aiohttp.ClientSession) -> None:
     for route in ROUTES:
         path = path_of(route)
@@ -85,7 +76,7 @@ async def test_every_route_answers_with_the_strict_headers(client: aiohttp.Clien
             expected = 403 if route.guard in ("change", "login") else 200 if route.method == "GET" else 400
             assert reply.status == expected, path
             assert {name: reply.headers[name] for name in ANSWER_HEADERS} == ANSWER_HEADERS
-    assert "unsafe-inline" not in ANSWER_HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in ANSWER_HEADERS["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize(
@@ -287,15 +278,12 @@ class Purging(LocalLink):
 async def test_a_purge_is_told_to_others_with_whether_it_is_complete_here(view: FailingView) -> None:
     for done in (PurgeDone(1, 2), PurgeDone(1, 2, disk_complete=False)):
         control, link = SampleControl(), Purging(done)
-        admin = Admin(view, "127.0.0.1:0", control=control, files=FILES, links=[link])
-        await admin.start()
         async with (
-            aiohttp.ClientSession(f"http://{admin.address}", headers={"X-Rpcaccel-Request": "page"}) as http,
+            running_admin(control, view, links=[link]) as (_, http),
             http.post("/api/v1/purge", json={"all": True}) as reply,
         ):
             assert (await reply.json())["complete"] is done.complete
         assert control.purges == [(b'{"all": true}', done.complete)]
-        await admin.close()
         await link.drain(0.0)
 
 

@@ -10,13 +10,12 @@ import aiohttp
 import pytest
 
 from rpcaccel.config.secrets import hash_password
-from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
 from rpcaccel.controlplane.settings.kept_file import KeptFile
 from tests.support.described_answers import problems
+from tests.support.running_admin import running_admin
 from tests.support.sample_control import SampleControl, sample_settings
-from tests.support.sample_view import SampleView
 from tests.support.waiting import until
 from tests.support.webhook_receiver import WebhookReceiver, receiving_webhooks
 
@@ -37,19 +36,10 @@ def control(receiver: WebhookReceiver) -> SampleControl:
 
 
 @pytest.fixture
-async def admin(control: SampleControl) -> AsyncIterator[Admin]:
-    admin = Admin(SampleView(), "127.0.0.1:0", control=control, files={}, interval=3600)
-    await admin.start()
-    yield admin
-    await admin.close()
-    await control.alerts.stop()
-
-
-@pytest.fixture
-async def client(admin: Admin) -> AsyncIterator[aiohttp.ClientSession]:
-    headers = {"X-Rpcaccel-Request": "page"}
-    async with aiohttp.ClientSession(f"http://{admin.address}", headers=headers) as session:
+async def client(control: SampleControl) -> AsyncIterator[aiohttp.ClientSession]:
+    async with running_admin(control, interval=3600) as (_, session):
         yield session
+    await control.alerts.stop()
 
 
 async def answer(client: aiohttp.ClientSession, method: str, path: str, body: Any = None) -> Any:
@@ -132,13 +122,10 @@ async def test_who_may_only_read_sees_alerts_and_tests_and_mutes_nothing(
     )
     control.alerts.mutes.open(KeptFile(tmp_path / "s", KeptMutes))
     settings = control.ledger.settings.admin
-    admin = Admin(SampleView(), "127.0.0.1:0", control=control, settings=lambda: settings, files={}, interval=3600)
-    await admin.start()
     headers = {"Authorization": "Bearer guest:open sesame"}
-    async with aiohttp.ClientSession(f"http://{admin.address}", headers=headers) as guest:
+    async with running_admin(control, headers=headers, settings=lambda: settings, interval=3600) as (_, guest):
         assert (await answer(guest, "GET", ALERTS))[1]["kept"] == str(tmp_path / "s")
         assert (await answer(guest, "POST", TEST, {}))[0] == 403
         assert (await answer(guest, "POST", MUTES, {"what": "all", "seconds": 60}))[0] == 403
     assert receiver.bodies == []
     await control.alerts.stop()
-    await admin.close()

@@ -6,11 +6,7 @@ from itertools import count
 import aiohttp
 import pytest
 
-from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.admin.auth import PROOF
-from rpcaccel.controlplane.admin.diagnostics import QueryRoutes
-from rpcaccel.controlplane.stats.history import History
-from tests.support.sample_control import SampleControl
+from tests.support.running_admin import running_admin
 from tests.support.sample_view import NETWORK, SampleView
 
 
@@ -20,14 +16,11 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
     view.listen = "127.0.0.1:1"
     now, at = count(1000.0), count(1_000_000.0)
     clocks = {"clock": lambda: next(now), "wall": lambda: next(at)}
-    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600, **clocks)
-    await admin.start()
-    for _ in range(8):
-        view.advance(1.0, load=0.2)
-        admin.sample()
-    async with aiohttp.ClientSession(f"http://{admin.address}") as session:
+    async with running_admin(view=view, interval=3600, **clocks) as (admin, session):
+        for _ in range(8):
+            view.advance(1.0, load=0.2)
+            admin.sample()
         yield session
-    await admin.close()
 
 
 @pytest.mark.parametrize("over", ["5m", "1h", "24h"])
@@ -53,29 +46,20 @@ async def test_one_method_is_told(client: aiohttp.ClientSession) -> None:
     assert document["calls_per_second"][0] > 0
 
 
-def test_it_says_what_it_looks_at() -> None:
-    routes = QueryRoutes(History(), SampleView(), SampleControl())
-    assert repr(routes) == f"<QueryRoutes over {History()!r}>"
-
-
 async def test_a_call_that_the_front_does_not_answer_is_a_problem(client: aiohttp.ClientSession) -> None:
     body = {"call": {"jsonrpc": "2.0", "id": 1, "method": "x"}}
-    async with client.post("/api/v1/run", json=body, headers={PROOF: "page"}) as reply:
+    async with client.post("/api/v1/run", json=body) as reply:
         assert (reply.status, (await reply.json())["code"]) == (502, "no-answer")
-    async with client.post("/api/v1/run", json={}, headers={PROOF: "page"}) as reply:
+    async with client.post("/api/v1/run", json={}) as reply:
         assert (reply.status, (await reply.json())["code"]) == (400, "not-json")
 
 
 async def test_calls_that_nobody_answers_keep_nobody_else_waiting() -> None:
     view, body = SampleView(), {"call": {"jsonrpc": "2.0", "id": 1, "method": "x"}}
-    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600)
-    await admin.start()
     with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
         view.listen = f"127.0.0.1:{silent.getsockname()[1]}"
-        async with aiohttp.ClientSession(f"http://{admin.address}") as session, asyncio.timeout(10):
-            runs = [
-                asyncio.create_task(session.post("/api/v1/run", json=body, headers={PROOF: "page"})) for _ in range(40)
-            ]
+        async with running_admin(view=view, interval=3600) as (_, session), asyncio.timeout(10):
+            runs = [asyncio.create_task(session.post("/api/v1/run", json=body)) for _ in range(40)]
             silent.setblocking(False)
             loop = asyncio.get_running_loop()
             waiting = [(await loop.sock_accept(silent))[0] for _ in runs]
@@ -85,4 +69,3 @@ async def test_calls_that_nobody_answers_keep_nobody_else_waiting() -> None:
             for connection in waiting:
                 connection.close()
             assert {(await run).status for run in runs} == {502}
-    await admin.close()

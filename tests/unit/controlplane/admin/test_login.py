@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import re
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from http.cookies import SimpleCookie
 from typing import Any
 
@@ -17,16 +15,16 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin, Page
-from rpcaccel.controlplane.admin.admin_routes import ROUTES, AdminRoute
+from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.login_throttle import MAX_LOGIN_LINES, FailedLogins
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.sockets import ListenError
+from tests.support.running_admin import FROM_PAGE, path_of, running_admin
 from tests.support.sample_control import SampleControl, sample_settings
-from tests.support.sample_errors import TIMEOUT
 from tests.support.sample_view import SampleView
 from tests.support.services import SUPPORT
+from tests.support.waiting import until
 
-PAGE = {"X-Rpcaccel-Request": "page"}
 SESSION = "/api/v1/session"
 ACCOUNTS: dict[str, Any] = {
     "ops": {"password": hash_password("ops-pw", log_n=4), "role": "admin"},
@@ -43,11 +41,8 @@ CERTIFICATE = SUPPORT / "loopback.pem"
 async def admin() -> AsyncIterator[Admin]:
     control = SampleControl(sample_settings(admin={"accounts": ACCOUNTS, "names": ["rpc.example"]}))
     files = {"index.html": Page(b"<!doctype html>", "text/html")}
-    settings = control.ledger.settings.admin
-    admin = Admin(SampleView(), "127.0.0.1:0", control=control, settings=lambda: settings, files=files)
-    await admin.start()
-    yield admin
-    await admin.close()
+    async with running_admin(control, settings=lambda: control.ledger.settings.admin, files=files) as (admin, _):
+        yield admin
 
 
 @pytest.fixture
@@ -57,27 +52,15 @@ async def client(admin: Admin) -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-def path_of(route: AdminRoute) -> str:
-    return re.sub(r"\{file.*", "", route.path).format(
-        network="harmony-s0", name="dapp", id=TIMEOUT.id if "errors" in route.path else "a"
-    )
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
 async def log_in(client: aiohttp.ClientSession, user: str, password: str) -> aiohttp.ClientResponse:
-    async with client.post(SESSION, json={"user": user, "password": password}, headers=PAGE) as reply:
+    async with client.post(SESSION, json={"user": user, "password": password}, headers=FROM_PAGE) as reply:
         await reply.read()
         return reply
 
 
 async def test_no_route_is_open_but_those_that_have_to_be(client: aiohttp.ClientSession) -> None:
     for route in ROUTES:
-        async with client.request(route.method, path_of(route), headers=PAGE) as reply:
+        async with client.request(route.method, path_of(route), headers=FROM_PAGE) as reply:
             if (route.method, route.path) in OPEN:
                 assert reply.status == 200, route
             elif route.guard == "login":
@@ -97,18 +80,22 @@ async def test_every_route_that_changes_something_needs_the_admin_role_and_our_o
         async with client.request(route.method, path_of(route)) as reply:
             assert reply.status == (200 if route.method == "GET" else 400 if reads else 403), route
         if route.guard == "change":
-            async with client.request(route.method, path_of(route), headers=PAGE) as reply:
+            async with client.request(route.method, path_of(route), headers=FROM_PAGE) as reply:
                 assert reply.status == 403, route
                 assert (await reply.json(content_type=None))["code"] == "not-allowed"
     await log_in(client, "ops", "ops-pw")
     for route in ROUTES:
         if route.guard in ("change", "login"):
-            for headers in ({}, {**PAGE, "Origin": "http://evil.example"}, {**PAGE, "Sec-Fetch-Site": "cross-site"}):
+            for headers in (
+                {},
+                {**FROM_PAGE, "Origin": "http://evil.example"},
+                {**FROM_PAGE, "Sec-Fetch-Site": "cross-site"},
+            ):
                 async with client.request(route.method, path_of(route), headers=headers) as reply:
                     assert reply.status == 403, route
                     assert (await reply.json(content_type=None))["code"] == "cross-site"
         if route.guard == "change":
-            async with client.request(route.method, path_of(route), headers=PAGE) as reply:
+            async with client.request(route.method, path_of(route), headers=FROM_PAGE) as reply:
                 assert reply.status not in (401, 403), route
 
 
@@ -121,41 +108,10 @@ async def test_logging_in_and_out(client: aiohttp.ClientSession) -> None:
     assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["secure"]) == (True, "Strict", "/", "")
     async with client.get("/api/v1/nodes") as got:
         assert got.status == 200
-    async with client.delete(SESSION, headers=PAGE) as gone:
+    async with client.delete(SESSION, headers=FROM_PAGE) as gone:
         assert gone.status == 204
     async with client.get("/api/v1/nodes") as got:
         assert got.status == 401
-
-
-async def test_an_old_cookie_is_worth_nothing_after_logging_out(client: aiohttp.ClientSession) -> None:
-    reply = await log_in(client, "ops", "ops-pw")
-    kept = SimpleCookie(reply.headers["Set-Cookie"])["rpcaccel_session"].value
-    await (await client.delete(SESSION, headers=PAGE)).read()
-    async with client.get("/api/v1/nodes", headers={"Cookie": f"rpcaccel_session={kept}"}) as got:
-        assert got.status == 401
-
-
-async def test_a_right_password_gets_in_after_five_wrong_ones(client: aiohttp.ClientSession) -> None:
-    assert [(await log_in(client, "ops", f"wrong {number}")).status for number in range(5)] == [401] * 5
-    assert (await log_in(client, "ops", "ops-pw")).status == 200
-
-
-async def test_a_right_password_gets_in_at_the_first_try_beside_a_crowd_of_guessers(admin: Admin) -> None:
-    """They have the account and the address of who has the right one, as behind a reverse proxy."""
-    guesses = itertools.count()
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(f"http://{admin.address}", connector=connector) as client:
-
-        async def guess() -> None:
-            while True:
-                assert (await log_in(client, "ops", f"guess {next(guesses)}")).status == 401
-
-        async with asyncio.TaskGroup() as crowd:
-            guessers = [crowd.create_task(guess()) for _ in range(100)]
-            await until(lambda: "0 held" not in repr(admin.session._tries))
-            assert (await log_in(client, "ops", "ops-pw")).status == 200
-            for guesser in guessers:
-                guesser.cancel()
 
 
 async def test_a_password_is_not_compared_any_more_when_its_client_has_hung_up(admin: Admin) -> None:
@@ -227,7 +183,7 @@ async def test_the_address_is_the_one_that_trusted_proxies_tell(trusted: list[st
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"user": "ops"}', b'{"user": 1, "password": "x"}'])
 async def test_a_login_without_name_and_password_is_no_login(client: aiohttp.ClientSession, body: bytes) -> None:
-    async with client.post(SESSION, data=body, headers=PAGE) as reply:
+    async with client.post(SESSION, data=body, headers=FROM_PAGE) as reply:
         assert reply.status == 400
 
 
@@ -269,31 +225,28 @@ async def test_it_answers_under_the_address_it_listens_on(listen: str, host: str
 
 async def test_a_stream_ends_when_its_reader_may_read_no_more() -> None:
     control = SampleControl(sample_settings(admin={"accounts": ACCOUNTS}))
-    admin = Admin(
-        SampleView(), "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin, files={}
-    )
-    await admin.start()
     token = {"Authorization": "Bearer eye:eye-pw"}
-    client = aiohttp.ClientSession(f"http://{admin.address}")
-    async with client, client.get("/api/v1/events", headers=token) as stream:
+    async with (
+        running_admin(control, settings=lambda: control.ledger.settings.admin, headers=token) as (_, client),
+        client.get("/api/v1/events") as stream,
+    ):
         assert (await stream.content.readline()).startswith(b"event: hello")
         control.ledger.settings = sample_settings(admin={"accounts": {"ops": ACCOUNTS["ops"]}})
         await stream.content.read()
-    await admin.close()
 
 
 async def test_with_a_certificate_it_speaks_tls_and_its_cookie_is_secure() -> None:
     tls = {"tls_cert": str(CERTIFICATE), "tls_key": str(CERTIFICATE)}
     settings = sample_settings(admin={"accounts": ACCOUNTS, **tls}).admin
-    admin = Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), settings=lambda: settings, files={})
-    await admin.start()
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connector = aiohttp.TCPConnector(ssl=context)
-    async with aiohttp.ClientSession(f"https://{admin.address}", connector=connector) as client:
+    async with (
+        running_admin(settings=lambda: settings) as (admin, _),
+        aiohttp.ClientSession(f"https://{admin.address}", connector=connector) as client,
+    ):
         reply = await log_in(client, "ops", "ops-pw")
         assert "Secure" in reply.headers["Set-Cookie"]
-    await admin.close()
 
 
 async def test_a_certificate_that_is_not_there_is_said() -> None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-import aiohttp
 import pytest
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
+from tests.support.running_admin import running_admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import SampleView
 
@@ -82,19 +82,8 @@ def test_what_a_request_says_is_described(path: str, members: set[str]) -> None:
 
 
 async def test_the_settings_have_the_members_that_are_described() -> None:
-    admin = Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), files={})
-    await admin.start()
-    async with aiohttp.ClientSession() as http, http.get(f"http://{admin.address}/api/v1/settings") as reply:
+    async with running_admin() as (_, http), http.get("/api/v1/settings") as reply:
         told = set(await reply.json())
-    await admin.close()
     described = document()["components"]["schemas"]["SettingsNow"]
     assert set(described["properties"]) == told | {"change"}
     assert set(described["required"]) == told
-
-
-async def test_it_is_served() -> None:
-    admin = Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), files={})
-    await admin.start()
-    async with aiohttp.ClientSession() as http, http.get(f"http://{admin.address}/api/v1/openapi.json") as reply:
-        assert (await reply.json())["openapi"] == "3.1.0"
-    await admin.close()

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from rpcaccel.controlplane.admin.admin_app import dashboard_home, page_files
 
 
@@ -10,18 +12,18 @@ def written(home: Path, *names: str) -> Path:
     return home
 
 
-def test_the_page_is_found_beside_the_package_in_a_checkout(tmp_path: Path) -> None:
-    written(tmp_path, "rpcaccel/__init__.py", "dashboard/index.html")
-    assert dashboard_home(tmp_path / "rpcaccel") == tmp_path / "dashboard"
-
-
-def test_the_page_inside_an_installed_package_goes_first(tmp_path: Path) -> None:
-    written(tmp_path, "rpcaccel/dashboard/index.html", "dashboard/index.html")
-    assert dashboard_home(tmp_path / "rpcaccel") == tmp_path / "rpcaccel" / "dashboard"
-
-
-def test_without_a_page_there_is_no_home(tmp_path: Path) -> None:
-    assert dashboard_home(tmp_path / "rpcaccel") is None
+@pytest.mark.parametrize(
+    ("files", "home"),
+    [
+        (("rpcaccel/__init__.py", "dashboard/index.html"), "dashboard"),
+        (("rpcaccel/dashboard/index.html", "dashboard/index.html"), "rpcaccel/dashboard"),
+        ((), None),
+    ],
+    ids=["beside the package in a checkout", "inside an installed package first", "nowhere"],
+)
+def test_the_page_is_found(tmp_path: Path, files: tuple[str, ...], home: str | None) -> None:
+    written(tmp_path, *files)
+    assert dashboard_home(tmp_path / "rpcaccel") == (None if home is None else tmp_path / home)
 
 
 def test_only_files_of_known_types_are_served(tmp_path: Path) -> None:

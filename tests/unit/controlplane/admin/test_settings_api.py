@@ -21,12 +21,12 @@ from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.settings.ledger import Origin, state_file
 from rpcaccel.core import client_limits
 from rpcaccel.core.heads.node_trial import NodeTrial
+from tests.support.running_admin import FROM_PAGE, running_admin
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
 
 SETTINGS = "/api/v1/settings"
 TRY = "/api/v1/nodes/test"
-PAGE = {"X-Rpcaccel-Request": "page"}
 WEIGHT = {"networks": {"harmony-s0": {"nodes": {"b": {"weight": 4}}}}}
 
 
@@ -40,11 +40,8 @@ def control(tmp_path: Path) -> SampleControl:
 
 @pytest.fixture
 async def client(control: SampleControl) -> AsyncIterator[aiohttp.ClientSession]:
-    admin = Admin(SampleView(), "127.0.0.1:0", control=control, files={})
-    await admin.start()
-    async with aiohttp.ClientSession(f"http://{admin.address}", headers=PAGE) as session:
+    async with running_admin(control) as (_, session):
         yield session
-    await admin.close()
 
 
 async def sent(
@@ -169,14 +166,11 @@ async def test_undo_and_reload_answer_as_a_patch_does(client: aiohttp.ClientSess
 
 
 async def test_without_a_file_there_is_nothing_to_reload() -> None:
-    admin = Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), files={})
-    await admin.start()
-    async with aiohttp.ClientSession(f"http://{admin.address}", headers=PAGE) as client:
+    async with running_admin() as (_, client):
         assert (await sent(client, "POST", "/api/v1/reload"))[:2][1]["code"] == "no-file"
         told = (await sent(client, "GET", SETTINGS))[1]
         assert told["persisted"] is None
         assert "until the restart" in told["note"]
-    await admin.close()
 
 
 async def test_the_difference_the_export_and_the_audit(client: aiohttp.ClientSession) -> None:
@@ -321,7 +315,7 @@ async def test_a_node_that_hangs_is_not_waited_for_for_ever(control: SampleContr
     admin = Admin(SampleView(), "127.0.0.1:0", control=control, files={})
     admin.change_routes = routes
     await admin.start()
-    async with aiohttp.ClientSession(f"http://{admin.address}", headers=PAGE) as client:
+    async with aiohttp.ClientSession(f"http://{admin.address}", headers=FROM_PAGE) as client:
         status, told, _ = await sent(client, "POST", TRY, {"network": "harmony-s0", "url": "http://a"})
     await admin.close()
     assert (status, told["answering"], told["note"]) == (200, False, "it did not answer within 0.01 s")

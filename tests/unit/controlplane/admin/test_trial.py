@@ -9,7 +9,6 @@ from aiohttp.test_utils import TestServer
 from msgspec import Raw
 
 from rpcaccel.controlplane.admin import diagnostics
-from rpcaccel.controlplane.workers.operations import OperationRefused, read
 from tests.support.described_answers import sent
 
 ANSWER = {
@@ -90,12 +89,6 @@ async def test_of_a_long_answer_the_beginning_is_shown_and_all_is_counted(length
         ran = sent(await diagnostics.run(diagnostics.CallRequest(Raw(b"{}")), ("127.0.0.1", port)))
     assert (ran["status"], ran["size"], ran["body"]) == (503, 500_000, "x" * diagnostics.MAX_SHOWN_BYTES)
     assert ran["headers"] == {"x-rpcaccel-cache": "hit"}
-
-
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"call": 1, "more": 2}', b"not json"])
-def test_another_body_is_no_question(body: bytes) -> None:
-    with pytest.raises(OperationRefused):
-        read(body, diagnostics.CallRequest)
 
 
 async def test_a_network_is_named_whatever_its_letters(server: TestServer) -> None:

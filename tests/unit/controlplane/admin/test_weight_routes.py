@@ -8,15 +8,18 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.core.agreement.cases import Case, CaseAnswer
 from tests.support.described_answers import problems
+from tests.support.running_admin import FROM_PAGE, running_admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
 
 WEIGHTS = f"/api/v1/networks/{NETWORK}/weights"
 REPORT = "/api/v1/nodes/report"
+HEADERS = {**FROM_PAGE, "If-Match": "*"}
+LOAD = 20.0
+"""Of the sample view: enough calls in five seconds that weights are suggested."""
 
 
 @pytest.fixture
@@ -31,15 +34,11 @@ def view() -> SampleView:
 
 @pytest.fixture
 async def client(control: SampleControl, view: SampleView) -> AsyncIterator[aiohttp.ClientSession]:
-    admin = Admin(view, "127.0.0.1:0", control=control, files={}, interval=3600)
-    await admin.start()
-    for _ in range(5):
-        view.advance(1.0, load=20.0)
-        admin.sample()
-    headers = {"X-Rpcaccel-Request": "page", "If-Match": "*"}
-    async with aiohttp.ClientSession(f"http://{admin.address}", headers=headers) as session:
+    async with running_admin(control, view, headers=HEADERS, interval=3600) as (admin, session):
+        for _ in range(5):
+            view.advance(1.0, load=LOAD)
+            admin.sample()
         yield session
-    await admin.close()
 
 
 async def answer(client: aiohttp.ClientSession, method: str, path: str, body: Any = None, **more: Any) -> Any:
@@ -114,11 +113,7 @@ async def test_what_cannot_be_applied_is_refused(
 
 
 async def test_nothing_is_applied_where_nothing_is_suggested(control: SampleControl) -> None:
-    admin = Admin(SampleView(), "127.0.0.1:0", control=control, files={})
-    await admin.start()
-    headers = {"X-Rpcaccel-Request": "page", "If-Match": "*"}
-    async with aiohttp.ClientSession(f"http://{admin.address}", headers=headers) as client:
+    async with running_admin(control, headers=HEADERS) as (_, client):
         status, told = await answer(client, "POST", WEIGHTS)
-    await admin.close()
     assert status == 409
     assert told["detail"].startswith(f"no weights are suggested for {NETWORK}: too early to compare: ")

@@ -85,14 +85,6 @@ def test_the_sentence_names_nothing_that_has_no_more_than_half() -> None:
     assert notice.text == "harmony-s0: 40 % of the calls failed in the last 20 s (40 of 100)"
 
 
-def test_failures_of_long_ago_say_nothing_about_those_of_now() -> None:
-    log = ErrorLog()
-    log.take(ErrorNews((seen_of(TIMEOUT, 1000, nodes={"old": 1000}),)), NOW)
-    log.take(ErrorNews((seen_of(TIMEOUT, 20, nodes={"new": 20}),)), NOW + 500)
-    (notice,) = failing_networks(passed(60, failed=40), log, SETTINGS, NOW + 500)
-    assert "node new" in notice.text
-
-
 def told(*groups: ErrorsSeen) -> str:
     """What the sentence says that most failures of so many have in common."""
     log = ErrorLog()

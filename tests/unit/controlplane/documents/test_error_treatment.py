@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import asdict
 
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.controlplane.documents.error_documents import ErrorQuestion, treatment
-from rpcaccel.core.replies.unknown_errors import UnclassedLog, together
+from rpcaccel.core.replies.unknown_errors import together
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.described_answers import sent
 from tests.support.proxy import proxying
@@ -47,16 +46,6 @@ def test_a_rule_that_is_none_is_named(rules: tuple[dict[str, Any], ...], said: s
     with pytest.raises(ValueError, match="rules") as caught:
         treated("x", rules=rules)
     assert str(caught.value).startswith(said)
-
-
-def test_everything_about_an_error_is_collected() -> None:
-    found = UnclassedLog()
-    found.note("s0", "a", "m", 1, "text", 200, at=5.0)
-    (error,) = found.all()
-    assert asdict(error) == {
-        **{"network": "s0", "code": 1, "text": "text", "count": 1, "first_seen": 5.0, "last_seen": 5.0},
-        **{"http_status": 200, "node": "a", "method": "m", "message": "text"},
-    }
 
 
 async def test_an_error_nobody_knows_is_collected_and_goes_once_it_is_classed() -> None:

@@ -295,13 +295,6 @@ async def test_what_does_not_fit_here_is_said_and_changes_here_go_on(wall: Wall)
     assert other.sharing.note == ""
 
 
-async def test_something_foreign_on_the_board_changes_nothing(wall: Wall) -> None:
-    one, _ = await hosts(wall)
-    wall.posted = SharedDocument("7-x", b"no sheet")
-    await one.sharing.look()
-    assert one.weights() == {"a": 1, "b": 1}
-
-
 async def test_a_worker_that_refuses_is_asked_again(wall: Wall) -> None:
     one, other = await hosts(wall)
     refusing = True

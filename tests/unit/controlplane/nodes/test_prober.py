@@ -312,41 +312,54 @@ async def test_what_the_settings_say_of_the_block_time_holds_however_quick_the_c
     assert await grow(world, 20, every=2.0) >= 2
 
 
-async def test_a_node_of_another_chain_is_shut_out_and_says_so(world: World) -> None:
-    world.nodes["c"] = Node(5000, chain_id=1)
-    await world.start()
-    assert world.heads.served.head == 100
-    assert (world.node("c").chain_ok, world.node("c").note) == (False, "it serves chain id 1, not 1666600000")
-    prober = world.prober
-    assert prober is not None
-    prober.hint("c", 6000)
-    assert world.heads.served.head == 100
+NO_GENESIS, NO_BLOCK_ONE, DOWN = {"genesis": None}, {"block_one": None}, {"down": True}
+SHARD_1 = {"chain_id": 1666600001, "shard": 1}
 
 
-async def test_a_node_whose_chain_began_with_another_block_is_shut_out_and_the_block_is_told(world: World) -> None:
-    world.nodes["c"].genesis = "0x" + "2B" * 32
-    await world.start()
-    assert [world.node(name).chain_ok for name in "abc"] == [True, True, False]
-    assert world.node("c").note == (
-        "its chain begins with block 0x2b2b2b2b…, that of the network with 0x1a1a1a1a…: another chain"
-    )
-    assert world.heads.genesis == GENESIS
-
-
-async def test_nodes_that_do_not_tell_how_their_chain_began_are_as_good_as_others(world: World) -> None:
-    for name in "abc":
-        world.nodes[name].genesis = None
-    await world.start()
-    assert [world.node(name).chain_ok for name in "abc"] == [True, True, True]
-    assert world.heads.genesis == ""
-
-
-async def test_a_block_0_that_was_told_once_is_not_forgotten_when_a_node_does_not_tell_it(world: World) -> None:
-    await world.start()
-    for name in "abc":
-        world.nodes[name].genesis = None
-    await world.wait(2 * CHECK_EVERY)
-    assert world.heads.genesis == GENESIS
+@pytest.mark.parametrize(
+    ("odd", "settings", "right", "told", "note"),
+    [
+        ({"c": {"chain_id": 1, "head": 5000}}, {}, "ab", {}, "it serves chain id 1, not 1666600000"),
+        ({"c": {"chain_id": 1666700000}}, {"chain_id": 1666700000}, "c", {"eth_chain_id": 1666700000}, ""),
+        ({"a": SHARD_1, "b": SHARD_1}, {}, "c", {}, ""),
+        (
+            {"c": {"genesis": "0x" + "2B" * 32}},
+            {},
+            "ab",
+            {},
+            "its chain begins with block 0x2b2b2b2b…, that of the network with 0x1a1a1a1a…: another chain",
+        ),
+        (dict.fromkeys("abc", NO_GENESIS), {}, "abc", {"genesis": ""}, ""),
+        (
+            dict.fromkeys("abc", DOWN),
+            {},
+            "",
+            {"genesis": None, "eth_chain_id": None, "block_one": ""},
+            "no connection within 5 s",
+        ),
+        (
+            {"c": {"block_one": "0x" + "5E" * 32}},
+            {},
+            "ab",
+            {},
+            "its block 1 is 0x5e5e5e5e…, that of the network 0x4d4d4d4d…",
+        ),
+        ({"a": NO_BLOCK_ONE}, {}, "abc", {}, ""),
+        (dict.fromkeys("abc", NO_BLOCK_ONE), {}, "abc", {"block_one": ""}, ""),
+    ],
+)
+async def test_a_node_of_another_chain_is_shut_out_and_says_so(
+    world: World, odd: dict[str, Any], settings: dict[str, Any], right: str, told: dict[str, Any], note: str
+) -> None:
+    """`odd`: how nodes differ from a plain one; `told`: what is told of the network, where that differs."""
+    for name, more in odd.items():
+        vars(world.nodes[name]).update(more)
+    await world.start(**settings)
+    assert "".join(name for name in "abc" if world.node(name).chain_ok) == right
+    assert world.node("c").note.startswith(note)
+    usual: dict[str, Any] = {"eth_chain_id": 1666600000, "genesis": GENESIS, "block_one": BLOCK_ONE}
+    assert world.heads.served.head == (100 if right else -1)
+    assert {name: getattr(world.heads, name) for name in usual} == usual | told
 
 
 async def test_a_chain_that_begins_anew_is_asked_at_once_what_it_is(world: World) -> None:
@@ -356,35 +369,6 @@ async def test_a_chain_that_begins_anew_is_asked_at_once_what_it_is(world: World
         world.nodes[name].head, world.nodes[name].genesis = 3, anew
     await world.wait(5)
     assert world.heads.genesis == anew
-
-
-async def test_as_long_as_no_node_has_said_anything_the_first_block_is_not_known(world: World) -> None:
-    for name in "abc":
-        world.nodes[name].down = True
-    await world.start()
-    assert world.heads.genesis is None
-
-
-async def test_a_node_of_a_chain_begun_anew_with_the_same_block_0_is_shut_out_and_block_1_is_told(world: World) -> None:
-    world.nodes["c"].block_one = "0x" + "5E" * 32
-    await world.start()
-    assert [world.node(name).chain_ok for name in "abc"] == [True, True, False]
-    assert world.node("c").note.startswith("its block 1 is 0x5e5e5e5e…, that of the network 0x4d4d4d4d…")
-    assert world.heads.block_one == BLOCK_ONE
-
-
-async def test_nodes_that_do_not_tell_block_1_are_as_good_as_others(world: World) -> None:
-    world.nodes["a"].block_one = None
-    await world.start()
-    assert [world.node(name).chain_ok for name in "abc"] == [True, True, True]
-    assert world.heads.block_one == BLOCK_ONE
-
-
-async def test_where_no_node_tells_block_1_it_is_known_that_none_does(world: World) -> None:
-    for name in "abc":
-        world.nodes[name].block_one = None
-    await world.start()
-    assert world.heads.block_one == ""
 
 
 async def test_block_1_stays_known_while_the_nodes_that_tell_it_are_away_or_keep_it_to_themselves(world: World) -> None:
@@ -447,21 +431,6 @@ async def test_a_look_that_an_operator_asks_for_forgets_nothing_of_what_is_known
     looking.cancel()
 
 
-async def test_a_node_of_another_shard_has_no_vote_on_the_chain(world: World) -> None:
-    world.nodes = {name: Node(chain_id=1666600001, shard=1) for name in "ab"} | {"c": Node()}
-    await world.start()
-    assert [world.node(name).chain_ok for name in "abc"] == [False, False, True]
-    assert world.heads.eth_chain_id == 1666600000
-    assert "1666600001" in world.node("a").note
-
-
-async def test_the_chain_id_of_the_settings_outweighs_what_most_nodes_say(world: World) -> None:
-    world.nodes["c"] = Node(chain_id=1666700000)
-    await world.start(chain_id=1666700000)
-    assert [world.node(name).chain_ok for name in "abc"] == [False, False, True]
-    assert world.heads.eth_chain_id == 1666700000
-
-
 async def test_a_node_put_on_another_chain_is_noticed_now_and_then(world: World) -> None:
     await world.start()
     world.nodes["b"].chain_id = 1
@@ -470,16 +439,6 @@ async def test_a_node_put_on_another_chain_is_noticed_now_and_then(world: World)
     world.nodes["b"].chain_id = 1666600000
     await world.wait(CHECK_EVERY + 2)
     assert (world.node("b").chain_ok, world.node("b").note) == (True, "")
-
-
-async def test_a_node_put_on_another_chain_is_noticed_when_it_comes_back(world: World) -> None:
-    await world.start()
-    world.nodes["b"].down = True
-    await world.wait(5)
-    world.nodes["b"].down = False
-    world.nodes["b"].chain_id = 1
-    await world.wait(6)
-    assert world.node("b").chain_ok is False
 
 
 async def test_what_a_node_says_it_is_is_asked_now_and_then_and_when_it_comes_back(world: World) -> None:
@@ -758,34 +717,3 @@ async def test_a_node_that_joins_at_run_time_is_proved_before_its_head_counts() 
     assert proof is not None
     assert (proof.state_from, joined[-1].served.head) == (136, 200)
     assert "(simulated)" in proof.version
-
-
-async def test_a_node_of_the_wrong_chain_is_not_proved() -> None:
-    told: list[NetworkHeads] = []
-    async with harmony_nodes(2, head=200) as (old, new):
-        new.knobs.chain_id = 5
-        listed = [{"id": node.name, "url": node.url} for node in (old, new)]
-        prober = Prober("net", NetworkSettings.model_validate({"nodes": listed[:1]}), publish=told.append)
-        await prober.start()
-        await until(lambda: told and told[-1].served.head == 200)
-        await prober.adopt(NetworkSettings.model_validate({"nodes": listed}))
-        await until(lambda: len(told[-1].nodes) == 2 and told[-1].nodes[1].chain_ok is False)
-        assert new.counts.asked("eth_getBalance") == 0
-        await prober.stop()
-
-
-async def test_a_node_that_syncs_is_proved_once_it_is_near_the_served_head() -> None:
-    told: list[NetworkHeads] = []
-    async with harmony_nodes(2, head=200) as (old, new):
-        new.knobs.lag = 195
-        listed = [{"id": node.name, "url": node.url} for node in (old, new)]
-        prober = Prober("net", NetworkSettings.model_validate({"nodes": listed[:1]}), publish=told.append)
-        await prober.start()
-        await until(lambda: told and told[-1].served.head == 200)
-        await prober.adopt(NetworkSettings.model_validate({"nodes": listed}))
-        await until(lambda: len(told[-1].nodes) == 2 and told[-1].nodes[1].head == 5)
-        assert told[-1].nodes[1].proving
-        new.knobs.lag = 0
-        await until(lambda: told[-1].nodes[1].proof is not None)
-        assert told[-1].nodes[1].proof.head == 200
-        await prober.stop()

@@ -333,6 +333,18 @@ async def test_a_node_that_syncs_is_proved_once_it_is_near_the_served_head(world
     assert list(world.under_way) == ["b"]
 
 
+async def test_a_node_of_the_wrong_chain_is_not_proved(world: World) -> None:
+    await world.serving("a")
+    node = world.add("b")
+    world.proving.prove_now("b")
+    node.claim(Claims(eth_chain_id=5), world.clock.now(), one_is_final=True)
+    node.judge(ExpectedIdentity(eth_chain_id=1))
+    node.see(100, 0.01, world.clock.now())
+    world.proving.seen(node)
+    await world.turn()
+    assert not world.under_way
+
+
 @pytest.mark.parametrize(
     ("found", "after"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -154,22 +154,35 @@ class PushedWorld:
         return self.heads.nodes[0]
 
 
-@pytest.fixture(params=["ethereum", "harmony"])
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[PushedWorld]:
-    made = PushedWorld(request.param)
-    yield made
-    if made.prober is not None:
-        await made.prober.stop()
+Make = Callable[..., PushedWorld]
 
 
 @pytest.fixture
-async def forking() -> AsyncIterator[PushedWorld]:
-    made = PushedWorld("ethereum")
+async def make() -> AsyncIterator[Make]:
+    """Makes worlds whose probers are stopped at the end."""
+    worlds: list[PushedWorld] = []
+
+    def made(*args: Any, **more: Any) -> PushedWorld:
+        worlds.append(PushedWorld(*args, **more))
+        return worlds[-1]
+
+    yield made
+    for one in worlds:
+        if one.prober is not None:
+            await one.prober.stop()
+
+
+@pytest.fixture(params=["ethereum", "harmony"])
+def world(request: pytest.FixtureRequest, make: Make) -> PushedWorld:
+    return make(request.param)
+
+
+@pytest.fixture
+async def forking(make: Make) -> PushedWorld:
+    made = make()
     await made.start()
     await made.push(101)
-    yield made
-    assert made.prober is not None
-    await made.prober.stop()
+    return made
 
 
 async def test_a_pushed_block_is_announced_first_and_served_at_once(world: PushedWorld) -> None:
@@ -185,8 +198,8 @@ async def test_a_pushed_block_is_announced_first_and_served_at_once(world: Pushe
     assert json.loads(announced.header)["number"] == "0x65"
 
 
-async def test_while_block_1_is_served_and_was_not_asked_for_it_is_not_known() -> None:
-    world = PushedWorld("harmony")
+async def test_while_block_1_is_served_and_was_not_asked_for_it_is_not_known(make: Make) -> None:
+    world = make("harmony")
     world.nodes["a"].head = 0
     await world.start()
     assert (world.heads.served.head, world.heads.block_one) == (0, "")
@@ -194,8 +207,6 @@ async def test_while_block_1_is_served_and_was_not_asked_for_it_is_not_known() -
     assert (world.heads.served.head, world.heads.block_one) == (1, None)
     await world.wait(6)
     assert world.heads.block_one == GENESIS
-    assert world.prober is not None
-    await world.prober.stop()
 
 
 async def test_the_hash_of_the_served_head_is_told_where_blocks_may_be_replaced(world: PushedWorld) -> None:
@@ -204,20 +215,18 @@ async def test_the_hash_of_the_served_head_is_told_where_blocks_may_be_replaced(
     assert world.heads.served.hash == (named(101) if world.chain == "ethereum" else "")
 
 
-async def test_a_block_is_announced_once_however_many_nodes_push_it() -> None:
-    world = PushedWorld(nodes=3)
+async def test_a_block_is_announced_once_however_many_nodes_push_it(make: Make) -> None:
+    world = make(nodes=3)
     await world.start()
     for name in "abc":
         await world.push(101, name=name)
     await world.push(101, name="a")
     assert [one.number for one in world.announced] == [101]
-    assert world.prober is not None
-    await world.prober.stop()
 
 
 @pytest.mark.parametrize("settings", [{"weight": 0}, {"drain": True}])
-async def test_what_a_node_that_does_not_count_pushes_is_not_announced(settings: dict[str, Any]) -> None:
-    world = PushedWorld(nodes=2)
+async def test_what_a_node_that_does_not_count_pushes_is_not_announced(make: Make, settings: dict[str, Any]) -> None:
+    world = make(nodes=2)
     listed = [
         {"id": "a", "url": "http://127.0.0.1:8545", **settings},
         {"id": "b", "url": "http://127.0.0.1:8545"},
@@ -227,8 +236,6 @@ async def test_what_a_node_that_does_not_count_pushes_is_not_announced(settings:
     assert world.announced == []
     await world.push(101, name="b")
     assert [one.number for one in world.announced] == [101]
-    assert world.prober is not None
-    await world.prober.stop()
 
 
 async def test_repeated_and_late_pushes_take_nothing_back(world: PushedWorld) -> None:
@@ -259,31 +266,25 @@ async def test_what_is_no_header_is_dropped(world: PushedWorld) -> None:
     assert (world.announced, world.node.pushes) == ([], False)
 
 
-async def test_a_replacement_of_blocks_as_geth_announces_it(forking: PushedWorld) -> None:
+@pytest.mark.parametrize(
+    "pushed",
+    [
+        [(104, "b", "")],  # as geth announces it: only the new head, whose parent is unknown
+        [(102, "b", "a")],  # a shorter branch, as geth announces it
+        [(102, "b", "a"), (103, "b", ""), (104, "b", "")],  # as anvil announces it
+    ],
+)
+async def test_a_replacement_of_blocks_is_followed_however_it_is_announced(
+    forking: PushedWorld, pushed: list[tuple[int, str, str]]
+) -> None:
     await forking.push(102)
     await forking.push(103)
-    epoch = forking.heads.served.fork_epoch
-    forking.nodes["a"].branches = {range(102, 105): "b", **forking.nodes["a"].branches}
-    await forking.push(104, "b")  # only the new head: its parent is unknown
-    assert (forking.heads.served.head, forking.heads.served.hash) == (104, named(104, "b"))
-    assert forking.heads.served.fork_epoch > epoch
-
-
-async def test_a_shorter_branch_as_geth_announces_it(forking: PushedWorld) -> None:
-    await forking.push(102)
-    await forking.push(103)
-    await forking.push(102, "b", parent="a")
-    assert (forking.heads.served.head, forking.heads.served.hash) == (102, named(102, "b"))
-
-
-async def test_a_replacement_of_blocks_as_anvil_announces_it(forking: PushedWorld) -> None:
-    for number in (102, 103):
-        await forking.push(number)
-    epoch = forking.heads.served.fork_epoch
-    await forking.push(102, "b", parent="a")
-    await forking.push(103, "b")
-    await forking.push(104, "b")
-    assert (forking.heads.served.head, forking.heads.served.hash) == (104, named(104, "b"))
+    epoch, number = forking.heads.served.fork_epoch, pushed[-1][0]
+    if len(pushed) == 1:
+        forking.nodes["a"].branches = {range(102, number + 1): "b", **forking.nodes["a"].branches}
+    for block in pushed:
+        await forking.push(*block)
+    assert (forking.heads.served.head, forking.heads.served.hash) == (number, named(number, "b"))
     assert forking.heads.served.fork_epoch == epoch + 1
 
 
@@ -517,8 +518,8 @@ async def test_nothing_is_opened_where_the_settings_say_so_and_what_they_say_lat
     assert world.sockets["a"].closed == 1
 
 
-async def test_another_node_is_looked_at_as_soon_as_one_pushes_a_block() -> None:
-    world = PushedWorld(nodes=2)
+async def test_another_node_is_looked_at_as_soon_as_one_pushes_a_block(make: Make) -> None:
+    world = make(nodes=2)
     await world.start()
     for number in range(101, 113):
         await world.wait(2)
@@ -530,12 +531,10 @@ async def test_another_node_is_looked_at_as_soon_as_one_pushes_a_block() -> None
     await world.push(113)
     assert world.nodes["b"].looks == looks + 1
     assert [node.head for node in world.heads.nodes] == [113, 113]
-    assert world.prober is not None
-    await world.prober.stop()
 
 
-async def test_not_every_node_of_a_large_network_is_looked_for_at_usual_places() -> None:
-    world = PushedWorld()
+async def test_not_every_node_of_a_large_network_is_looked_for_at_usual_places(make: Make) -> None:
+    world = make()
     world.nodes = {f"n{number}": PushingNode("ethereum") for number in range(40)}
     await world.start()
     await world.wait(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.controlplane.stats.attention import attention
-from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
 from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.tally import Tally
 
@@ -13,14 +13,6 @@ from rpcaccel.core.stats.tally import Tally
 def frame(nodes: tuple[NodeView, ...] = (), heads: tuple[HeadView, ...] = (), tally: Tally | None = None) -> Frame:
     snapshot = tally.snapshot() if tally else TallySnapshot()
     return Frame(snapshot=snapshot, nodes=nodes, heads=heads, workers=())
-
-
-def test_a_disk_tier_that_is_set_aside_needs_attention() -> None:
-    tally = Tally()
-    disk = tally.tier("disk", shared=True)
-    disk.up, disk.fault = False, "the disk is read-only"
-    text = "the disk tier is set aside (the disk is read-only); its calls count as misses until it is back"
-    assert attention(frame(tally=tally)) == [Notice("warn", "disk", text, "tier")]
 
 
 def test_what_needs_attention_is_said_in_sentences() -> None:

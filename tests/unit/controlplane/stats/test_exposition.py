@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
-from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from rpcaccel.controlplane.stats.prometheus import Exposed, Form, Sample, escaped, exposition, number
@@ -82,11 +81,6 @@ def test_the_same_samples_make_the_same_bytes(
     samples.append(("start_seconds", start, ()))
     add_histogram(families[PLAIN.name], PLAIN, start, {})
     assert exposition(map(Form, ALL), samples) == as_the_client_writes(families.values())
-
-
-def test_a_family_without_a_sample_is_there_all_the_same() -> None:
-    text = exposition([Form(COUNTER)], ()).decode()
-    assert [found.name for found in text_string_to_metric_families(text)] == ["rpcaccel_things"]
 
 
 def test_labels_that_are_missing_or_too_many_are_an_error() -> None:

@@ -25,37 +25,12 @@ def called(
 
 def test_the_first_snapshot_is_no_point_since_nothing_was_seen_before() -> None:
     history, tally = History(), Tally(["eth_call"])
+    assert history.window(10) is None
     called(tally, 5)
     history.add(tally.snapshot(), now=100.0, at=1.0)
     assert history.buckets() == []
     assert history.window(10) is None
     assert repr(history) == "<History 0 live, <HistoryTable after 0 changes>>"
-
-
-def test_nothing_seen_has_no_window() -> None:
-    assert History().window(10) is None
-
-
-def test_a_point_tells_only_what_came_since_the_one_before() -> None:
-    history, tally = History(), Tally(["eth_call"])
-    called(tally, 5)
-    history.add(tally.snapshot(), now=100.0, at=1000.0)
-    called(tally, 3, AnswerSource.MEMORY, seconds=1e-5)
-    called(tally, 2, failed=True)
-    called(tally, 1, AnswerSource.REFUSED)
-    history.add(tally.snapshot(), now=102.0, at=1002.0)
-    (point,) = history.buckets()
-    assert (point.at, point.seconds, point.calls, point.hits, point.errors, point.refused) == (1002.0, 2.0, 6, 3, 2, 1)
-    assert point.hit.quantile(0.99) == pytest.approx(20e-6, rel=0.02)
-    assert point.miss.quantile(0.99) == pytest.approx(10e-3, rel=0.02)
-
-
-def test_a_quiet_second_has_no_latency() -> None:
-    history, tally = History(), Tally()
-    history.add(tally.snapshot(), now=1.0, at=1.0)
-    history.add(tally.snapshot(), now=2.0, at=2.0)
-    (point,) = history.buckets()
-    assert (point.calls, point.hit.quantile(0.99), point.miss.quantile(0.99)) == (0, None, None)
 
 
 def test_a_clock_that_did_not_move_makes_no_point() -> None:
@@ -226,11 +201,13 @@ def test_a_subscribe_spares_no_node_call_and_is_no_part_of_the_hit_ratio() -> No
     assert bucket_of(tally.snapshot().cells, 1.0).hit_ratio == 0.75
 
 
-def test_a_point_tells_hits_and_misses_apart_and_what_each_node_did() -> None:
+def test_a_point_tells_what_came_since_the_one_before_by_outcome_and_node() -> None:
     history, tally = History(), Tally(["eth_call"])
+    called(tally, 5)
     history.add(tally.snapshot(), now=1.0, at=3.0)
     called(tally, 3, AnswerSource.MEMORY, 1e-5)
-    called(tally, 2, AnswerSource.NODE, 0.01)
+    called(tally, 2, AnswerSource.NODE, 0.01, failed=True)
+    called(tally, 1, AnswerSource.REFUSED)
     tally.refused("not JSON")
     tally.node("s0", "idle")
     node = tally.node("s0", "a")
@@ -242,11 +219,10 @@ def test_a_point_tells_hits_and_misses_apart_and_what_each_node_did() -> None:
     history.add(tally.snapshot(), now=3.0, at=5.0)
     (made,) = history.buckets()
     assert (made.at, made.seconds, made.spared_calls) == (5.0, 2.0, 3)
-    assert (made.calls, made.hits, made.turned_away, made.hit.count, made.miss.count) == (5, 3, 1, 3, 2)
-    hit, miss = made.hit.quantile(0.99), made.miss.quantile(0.5)
-    assert hit is not None
-    assert miss is not None
-    assert hit < 1e-4 < miss
+    assert (made.calls, made.hits, made.errors, made.refused, made.turned_away) == (6, 3, 2, 1, 1)
+    assert (made.hit.count, made.miss.count) == (3, 2)
+    hit, miss = made.hit.quantile(0.99), made.miss.quantile(0.99)
+    assert (hit, miss) == (pytest.approx(20e-6, rel=0.02), pytest.approx(10e-3, rel=0.02))
     (found,) = made.nodes.values()
     assert (found.calls, found.failures, found.answers) == (3, 1, 2)
     assert found.seconds == pytest.approx(0.04)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rpcaccel.controlplane.stats import snapshot
 from rpcaccel.controlplane.stats.notices import LogNotice, changes, tier_changes
 from rpcaccel.core.heads.proof import PeerAgreement, Proof
@@ -58,72 +60,61 @@ def test_a_note_about_the_head_is_said_once_though_its_numbers_change() -> None:
     assert (notice.level, notice.text) == ("info", "the head is followed again, at block 200")
 
 
-LOST = "redis is not reached; its calls count as misses until it is back"
-
-
-def frame(*notices: snapshot.Notice, up: bool = True, fault: str = "") -> snapshot.Frame:
-    tiers = [Tier("memory"), Tier("redis", shared=True, up=up, fault=fault)]
+def frame(*notices: snapshot.Notice, name: str = "redis", up: bool = True, fault: str = "") -> snapshot.Frame:
+    tiers = [Tier("memory"), Tier(name, shared=True, up=up, fault=fault)]
     return snapshot.Frame(snapshot=TallySnapshot(tiers=tiers), nodes=(), heads=(), workers=(), notices=notices)
 
 
-def test_a_tier_that_is_lost_and_one_that_is_back_are_each_said_once() -> None:
-    assert list(tier_changes(None, frame())) == []
-    assert list(tier_changes(None, frame(up=False))) == [LogNotice("warning", LOST)]
-    assert list(tier_changes(frame(), frame(up=False))) == [LogNotice("warning", LOST)]
-    assert list(tier_changes(frame(up=False), frame(up=False))) == []
-    assert list(tier_changes(frame(up=False), frame())) == [LogNotice("info", "redis is reached again")]
+def redis(*, up: bool = True, fault: str = "") -> snapshot.Frame:
+    return frame(up=up, fault=fault)
 
 
-def test_a_warning_about_a_tier_is_said_once() -> None:
-    told = frame(snapshot.Notice("warn", "disk", "it was set aside"), snapshot.Notice("warn", "redis", "no maxmemory"))
-    assert list(tier_changes(frame(), told)) == [
-        LogNotice("warning", "it was set aside"),
-        LogNotice("warning", "no maxmemory"),
-    ]
-    assert list(tier_changes(told, told)) == []
+def disk(*, up: bool = True, fault: str = "") -> snapshot.Frame:
+    return frame(name="disk", up=up, fault=fault)
 
 
-def on_disk(*, up: bool = True, fault: str = "") -> snapshot.Frame:
-    tiers = [Tier("memory"), Tier("disk", shared=True, up=up, fault=fault)]
-    return snapshot.Frame(snapshot=TallySnapshot(tiers=tiers), nodes=(), heads=(), workers=())
+MISSES = "its calls count as misses until it is back"
+ASKS, IN_TIME, FULL = "h:1: it asks for a password", "h:1: no answer in time", "no space left on the disk"
+WARNED = frame(snapshot.Notice("warn", "disk", "it was set aside"), snapshot.Notice("warn", "redis", "no maxmemory"))
 
 
-def test_a_disk_tier_that_is_set_aside_and_one_that_is_back_are_said_with_the_reason() -> None:
-    full = "no space left on the disk"
-    aside = "the disk tier is set aside (no space left on the disk); its calls count as misses until it is back"
-    assert list(tier_changes(on_disk(), on_disk(up=False, fault=full))) == [LogNotice("warning", aside)]
-    (back,) = tier_changes(on_disk(up=False, fault=full), on_disk())
-    assert back == LogNotice("info", "the disk tier is in use again")
-    (unexplained,) = tier_changes(None, on_disk(up=False))
-    assert unexplained.text == "the disk tier is set aside; its calls count as misses until it is back"
+@pytest.mark.parametrize(
+    ("before", "now", "lines"),
+    [
+        (None, redis(), []),
+        (None, redis(up=False), [f"redis is not reached; {MISSES}"]),
+        (redis(), redis(up=False, fault=IN_TIME), [f"redis is not reached ({IN_TIME}); {MISSES}"]),
+        (redis(up=False, fault=IN_TIME), redis(up=False, fault=IN_TIME), []),
+        (
+            redis(up=False, fault=IN_TIME),
+            redis(up=False, fault=ASKS),
+            [f"redis is not reached ({ASKS}); {MISSES}"],
+        ),
+        (redis(), redis(fault=IN_TIME), [f"a part of redis is not reached ({IN_TIME})"]),
+        (None, disk(up=False), [f"the disk tier is set aside; {MISSES}"]),
+        (disk(), disk(up=False, fault=FULL), [f"the disk tier is set aside ({FULL}); {MISSES}"]),
+        (disk(up=False), disk(fault="its file was damaged"), ["the disk tier: its file was damaged"]),
+        (frame(), WARNED, ["it was set aside", "no maxmemory"]),
+        (WARNED, WARNED, []),
+        (frame(), frame(snapshot.Notice("warn", "rpcaccel", "waits for a restart")), []),
+    ],
+)
+def test_a_tier_that_is_lost_and_a_warning_about_one_are_each_said_once_with_the_reason(
+    before: snapshot.Frame | None, now: snapshot.Frame, lines: list[str]
+) -> None:
+    assert list(tier_changes(before, now)) == [LogNotice("warning", line) for line in lines]
 
 
-def test_a_disk_tier_in_use_with_a_fault_is_said() -> None:
-    (again,) = tier_changes(on_disk(up=False), on_disk(fault="its file was damaged and begun anew"))
-    assert again == LogNotice("warning", "the disk tier: its file was damaged and begun anew")
-
-
-def test_a_redis_that_is_set_up_badly_is_said_once() -> None:
-    bad = snapshot.Notice("warn", "redis", "Redis a has no maxmemory")
-    assert list(tier_changes(frame(), frame(bad))) == [LogNotice("warning", bad.text)]
-    assert list(tier_changes(frame(bad), frame(bad))) == []
-    assert list(tier_changes(frame(), frame(snapshot.Notice("warn", "rpcaccel", "waits for a restart")))) == []
-
-
-def test_a_lost_tier_is_said_with_the_reason_and_again_with_another_reason() -> None:
-    refused, asks = "h:1: the connection was refused", "h:1: it asks for a password"
-    (first,) = tier_changes(frame(), frame(up=False, fault=refused))
-    assert first.text == f"redis is not reached ({refused}); its calls count as misses until it is back"
-    assert list(tier_changes(frame(up=False, fault=refused), frame(up=False, fault=refused))) == []
-    (second,) = tier_changes(frame(up=False, fault=refused), frame(up=False, fault=asks))
-    assert asks in second.text
-
-
-def test_a_server_that_is_lost_while_the_tier_is_in_use_is_said() -> None:
-    (lost,) = tier_changes(frame(), frame(fault="h:1: no answer in time"))
-    assert lost == LogNotice("warning", "a part of redis is not reached (h:1: no answer in time)")
-    (back,) = tier_changes(frame(fault="h:1: no answer in time"), frame())
-    assert back == LogNotice("info", "redis is reached again")
+@pytest.mark.parametrize(
+    ("before", "now", "line"),
+    [
+        (redis(up=False), redis(), "redis is reached again"),
+        (redis(fault=IN_TIME), redis(), "redis is reached again"),
+        (disk(up=False, fault=FULL), disk(), "the disk tier is in use again"),
+    ],
+)
+def test_a_tier_that_is_back_is_said(before: snapshot.Frame, now: snapshot.Frame, line: str) -> None:
+    assert list(tier_changes(before, now)) == [LogNotice("info", line)]
 
 
 def test_a_proof_that_begins_and_one_that_has_ended_are_said_once() -> None:

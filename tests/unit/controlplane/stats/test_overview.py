@@ -81,6 +81,9 @@ def told(**more: Any) -> NodeHead:
     return NodeHead(**{"id": "a", "head": 10, "chain_ok": True, "answering": True, "seen_at": NOW - 1, **more})
 
 
+SPENT = QuotaUse(window="day", used=50, limit=50, since=0, renews=86_400)
+
+
 @pytest.mark.parametrize(
     ("node", "head", "reported", "state", "word"),
     [
@@ -121,6 +124,8 @@ def told(**more: Any) -> NodeHead:
         ({}, told(head=10, behind=True, late=1.94), {}, "behind", "new blocks reach it 1.9 s after the others"),
         ({}, told(head=10, behind=True), {}, "behind", "it has caught up a moment ago: it counts again once"),
         ({}, told(head=9), {}, "serving", ""),
+        ({}, told(), {"ejected": 7.0, "refusal": "it is much slower than the others"}, "failing", "it is much slower"),
+        ({}, told(), {"quota": (SPENT,), "refusal": "it has used up its quota"}, "parked", "it has used up its quota"),
     ],
 )
 def test_a_nodes_state_is_a_word_and_a_sentence(
@@ -189,12 +194,6 @@ def test_the_address_that_calls_are_taken_on_is_told() -> None:
     assert SupervisorView(lambda: settings, {}.get, []).settings()["listen"] == "127.0.0.1:0"
 
 
-def test_since_counts_from_the_change_of_state() -> None:
-    looking = overview({}, told(), report(node_report()))
-    assert looking.frame().nodes[0].since == 0.0
-    assert looking.frame().nodes[0].since == 0.0
-
-
 def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
     now, nodes = [NOW], ["a", "b"]
 
@@ -203,7 +202,7 @@ def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
         return Settings.model_validate({"networks": {"n": {"nodes": listed}}})
 
     view = SupervisorView(settings, {}.get, [], clock=lambda: now[0])
-    view.frame()
+    assert [node.since for node in view.frame().nodes] == [0.0, 0.0]
     nodes.remove("b")
     now[0] += 60
     assert [node.since for node in view.frame().nodes] == [60.0]
@@ -223,7 +222,9 @@ def test_a_node_is_suspected_as_long_as_those_who_judge_nodes_say_so() -> None:
 
 def test_a_network_without_heads_is_shown_as_not_known() -> None:
     (head,) = overview({}, None).frame().heads
-    assert (head.head, head.age, head.chain) == (None, None, "harmony")
+    assert (head.head, head.age, head.chain, head.shard) == (None, None, "harmony", 0)
+    plain = Settings.model_validate({"networks": {"n": {"chain": "ethereum", "nodes": ["http://a.example"]}}})
+    assert SupervisorView(lambda: plain, {}.get, []).frame().heads[0].shard is None, "it has no shards"
     (known,) = overview({}, told()).frame().heads
     assert (known.head, known.age) == (10, 2.0)
 
@@ -233,13 +234,6 @@ def test_a_node_is_shown_with_what_the_balancer_of_its_network_aims_at() -> None
     made = Settings.model_validate({"networks": listed})
     aims = [node.share_aim for node in SupervisorView(lambda: made, {}.get, []).frame().nodes]
     assert aims == [balancers.aim("peak_ewma"), ""]
-
-
-def test_a_chain_without_shards_is_shown_without_one() -> None:
-    listed = {name: {"chain": name, "nodes": ["http://a.example"]} for name in ("harmony", "ethereum")}
-    made = Settings.model_validate({"networks": listed})
-    heads = SupervisorView(lambda: made, {}.get, []).frame().heads
-    assert [(head.network, head.shard) for head in heads] == [("harmony", 0), ("ethereum", None)]
 
 
 def test_the_counts_of_a_worker_that_ended_stay_in_the_sums() -> None:
@@ -276,26 +270,6 @@ def test_workers_and_warnings_are_those_of_the_reports() -> None:
 
 
 def test_the_quota_is_what_comes_of_all_reports() -> None:
-    use = QuotaUse(window="day", used=30, limit=50, since=0, renews=86_400)
-    head = NodeHead(id="a", head=10, chain_ok=True, answering=True)
-    told = report(node_report(quota=(use,), limit=64))
-    (view,) = overview({"tier": 2}, head, told, told).frame().nodes
-    assert (view.tier, view.limit) == (2, 128)
-    assert view.quota == (use, use)
-
-
-def test_a_node_that_is_much_slower_or_has_used_up_its_quota_says_so() -> None:
-    head = NodeHead(id="a", head=10, chain_ok=True, answering=True)
-    slow = report(node_report(ejected=7.0, refusal="node a is much slower than the others"))
-    spent = QuotaUse(window="day", used=50, limit=50, since=0, renews=86_400)
-    paid = report(node_report(quota=(spent,), refusal="node a has used up its quota"))
-    states = [overview({}, head, told).frame().nodes[0] for told in (slow, paid)]
-    assert [(view.state, view.why) for view in states] == [
-        ("failing", "node a is much slower than the others"),
-        ("parked", "node a has used up its quota"),
-    ]
-
-
-def test_a_node_pushes_once_its_probe_says_so() -> None:
-    assert not overview({}, None).frame().nodes[0].pushes
-    assert [overview({}, told(pushes=pushes)).frame().nodes[0].pushes for pushes in (True, False)] == [True, False]
+    used = report(node_report(quota=(SPENT,), limit=64))
+    (view,) = overview({"tier": 2}, told(pushes=True), used, used).frame().nodes
+    assert (view.tier, view.limit, view.quota, view.pushes) == (2, 128, (SPENT, SPENT), True)
