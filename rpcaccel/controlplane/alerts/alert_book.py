@@ -5,7 +5,9 @@ notice has been away as long. Pure: the caller says what needs attention and wha
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Annotated, Literal
 
@@ -40,8 +42,12 @@ class Alert(Struct, frozen=True, kw_only=True):
 def alert_id(notice: Notice) -> str:
     """The id of the alert that a notice belongs to: the same while numbers in its sentence change, over restarts, and
     on every host."""
-    kind = notice.kind or _NUMBER.sub("#", notice.text)
-    return blake2b(f"{notice.subject}\0{kind}".encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return _id_of(notice.subject, notice.kind or _NUMBER.sub("#", notice.text))
+
+
+@lru_cache(maxsize=MAX_ALERTS)
+def _id_of(subject: str, kind: str) -> str:
+    return blake2b(f"{subject}\0{kind}".encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 class _Steady:
@@ -107,6 +113,10 @@ class AlertBook:
             one.bad.see(id in seen and seen[id].level == "bad", now, after)
             if not one.lasts.on and one.lasts.turning is None:
                 del self._followed[id]
+
+    def levels(self) -> Counter[Level]:
+        """The number of alerts that fire, by level."""
+        return Counter("bad" if one.bad.on else "warn" for one in self._followed.values() if one.lasts.on)
 
     def alerts(self, networks: Collection[str], mute: Callable[[str, str], Mute | None]) -> dict[str, Alert]:
         """The alerts that fire, and those that will if they last, by id.

@@ -10,7 +10,6 @@ import asyncio
 import os
 import socket
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Annotated
@@ -174,7 +173,7 @@ class Alerting:
         """Take in everything that needs attention at this moment, and begin to tell what is news."""
         now, unix = self._clock(), self._wall()
         self._book.look(notices, now, unix, self.settings.after)
-        alerts = self.alerts()
+        alerts = self.alerts() if self.receivers else {}
         self._sending = {receiver: task for receiver, task in self._sending.items() if not task.done()}
         for receiver in self.receivers.values():
             news = receiver.news(alerts, now, unix)
@@ -240,5 +239,5 @@ class Alerting:
     def figures(self) -> AlertFigures:
         """The counts for metrics."""
         sent = {(name, result): count for name, one in self.receivers.items() for result, count in one.now.sent.items()}
-        levels = Counter(one.level for one in self.alerts().values() if one.state == "firing")
+        levels = self._book.levels()
         return AlertFigures(sent, {level: levels[level] for level in ("warn", "bad")})

@@ -91,6 +91,8 @@ class Mutes:
 
     def covering(self, alert_id: str, subject: str) -> Mute | None:
         """The mute that covers an alert for the longest; None when none does."""
+        if not self._mutes:
+            return None
         now = self._wall()
         names = (ALL_ALERTS, alert_id, subject, subject.partition("/")[0])
         found = (self._mutes[name] for name in names if name in self._mutes)
