@@ -80,15 +80,6 @@ def test_a_method_becomes_known_when_settings_bring_its_rule() -> None:
     assert tally.cell("s0", "eth_call", CacheClass.HEAD).method == "eth_call"
 
 
-def test_the_same_cell_is_given_each_time() -> None:
-    tally = Tally(METHODS)
-    assert tally.cell("s0", "eth_call", CacheClass.HEAD) is tally.cell("s0", "eth_call", CacheClass.HEAD)
-    assert tally.cell("s0", "eth_call", CacheClass.HEAD) is not tally.cell("s1", "eth_call", CacheClass.HEAD)
-    assert tally.cell("s0", "eth_call", CacheClass.HEAD) is not tally.cell("s0", "eth_call", CacheClass.BY_NUMBER)
-    assert tally.node("s0", "a") is tally.node("s0", "a")
-    assert tally.tier("memory") is tally.tier("memory")
-
-
 def test_a_snapshot_does_not_change_while_counting_goes_on() -> None:
     tally = Tally(METHODS)
     perform(tally, [("s0", "eth_call", CacheClass.HEAD, AnswerSource.NODE, 8, False)])
@@ -196,10 +187,6 @@ def test_a_tier_is_up_only_where_every_worker_reaches_it() -> None:
     for parts in ((one, two), (two, one)):
         (tier,) = merge(part.snapshot() for part in parts).tiers
         assert tier.fault == "no answer in time"
-
-
-def test_its_repr_is_short() -> None:
-    assert repr(Tally()) == "<Tally 0 cells, 0 nodes, 0 requests>"
 
 
 def test_clients_are_added_up_and_seen_at_the_latest_moment() -> None:
