@@ -38,6 +38,7 @@ from rpcaccel.stores.redis.board import Board
 from tests.support.proxy import settings_for
 from tests.support.sample_errors import TIMEOUT, seen_of
 from tests.support.services import RedisServer
+from tests.support.waiting import until
 
 ANY = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}, "drain_timeout": 1}
 
@@ -221,9 +222,9 @@ async def test_a_start_purges_the_disk_of_what_other_hosts_purged_meanwhile(
     settings = settings_for(nodes, **ANY, redis={"url": redis_server.url}, disk={"path": str(tmp_path / "cache")})
 
     async def disk_comes_to(wanted: Callable[[Tier], bool]) -> None:
-        async with asyncio.timeout(30):
-            while not any(wanted(tier) for tier in running.overview.frame().snapshot.tiers if tier.name == "disk"):
-                await asyncio.sleep(0.01)
+        await until(
+            lambda: any(wanted(tier) for tier in running.overview.frame().snapshot.tiers if tier.name == "disk")
+        )
 
     running = Supervisor(settings)
     info = await running.start()
@@ -232,9 +233,7 @@ async def test_a_start_purges_the_disk_of_what_other_hosts_purged_meanwhile(
         async with aiohttp.ClientSession() as http, http.post(f"http://{info.listen}/", json=body) as reply:
             assert "result" in await reply.json()
         await disk_comes_to(lambda tier: bool(tier.entries))
-        async with asyncio.timeout(30):
-            while not list((tmp_path / "cache").glob("heard-*.json")):
-                await asyncio.sleep(0.01)
+        await until(lambda: list((tmp_path / "cache").glob("heard-*.json")))
     finally:
         await running.stop()
     board = Board(settings.redis)
@@ -256,11 +255,6 @@ async def test_a_host_that_lingers_hears_the_purges_of_other_hosts_and_renews_no
     running = Supervisor(settings)
     info = await running.start()
 
-    async def comes(what: Callable[[], bool]) -> None:
-        async with asyncio.timeout(15):
-            while not what():
-                await asyncio.sleep(0.01)
-
     def kept() -> int:
         return sum(tier.entries for tier in running.overview.frame().snapshot.tiers if tier.name == "memory")
 
@@ -268,12 +262,12 @@ async def test_a_host_that_lingers_hears_the_purges_of_other_hosts_and_renews_no
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(keepalive_timeout=60)) as http:
         async with http.post(f"http://{info.listen}/", json=body) as reply:
             assert "result" in await reply.json()
-        await comes(lambda: kept() > 0)
+        await until(lambda: kept() > 0)
         stopping = asyncio.create_task(running.stop())
         await refused(info)
         with structlog.testing.capture_logs() as logged:
             running.hang_up()
-            await comes(lambda: bool(logged))
+            await until(lambda: bool(logged))
         assert [line["event"] for line in logged] == [
             "the program ends: the config file is not read again, and no worker is renewed"
         ]
@@ -281,7 +275,7 @@ async def test_a_host_that_lingers_hears_the_purges_of_other_hosts_and_renews_no
         await board.open()
         await board.say(msgspec.json.encode(PurgeWord("another", b'{"all":true}')))
         await board.close()
-        await comes(lambda: kept() == 0)
+        await until(lambda: kept() == 0)
         assert not stopping.done()
     await stopping  # the last connection is closed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from rpcaccel.controlplane.stats.history import History
 from rpcaccel.core.stats.histogram import BUCKETS, Histogram
 from tests.support.described_answers import sent
 from tests.support.sample_view import NETWORK, SampleView
+from tests.support.waiting import until
 
 NOW = 2000.0
 
@@ -72,7 +72,6 @@ async def test_the_time_that_the_program_was_down_is_a_gap_in_each_column(tmp_pa
     for second in range(20):
         history.add(view.snapshot(), now=float(second), at=NOW + 100.0 + second)
     document = sent(past(history, PastQuestion("1h", NETWORK)))
-    assert document is not None
     gap = document["columns"]["calls_per_second"].index(None)
     assert NOW < document["columns"]["at"][gap] < NOW + 100.0
     assert document["outcomes"]["hits"][gap] is document["codes"]["-32603"][gap] is None
@@ -84,9 +83,7 @@ async def test_it_is_saved_now_and_then_without_a_stop(tmp_path: Path) -> None:
     one = keeper(lived(), every=0.01)
     one.open(tmp_path / "x.history")
     one.start()
-    async with asyncio.timeout(20):
-        while not (tmp_path / "x.history").exists():
-            await asyncio.sleep(0.01)
+    await until((tmp_path / "x.history").exists)
     await one.stop()
     assert taken_up(tmp_path / "x.history")[0].buckets("1h")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from rpcaccel.config.model import RedisSettings
 from rpcaccel.controlplane.hosts.sharing import Hosts
 from rpcaccel.controlplane.settings.ledger import Author, Ledger
@@ -11,6 +9,7 @@ from rpcaccel.controlplane.stats.events import Events
 from tests.support.proxy import PATIENT_REDIS
 from tests.support.sample_control import sample_settings
 from tests.support.services import RedisServer
+from tests.support.waiting import until
 
 
 async def test_a_change_reaches_the_other_host_and_it_is_told_how_it_goes(redis_server: RedisServer) -> None:
@@ -21,11 +20,8 @@ async def test_a_change_reaches_the_other_host_and_it_is_told_how_it_goes(redis_
     for one in hosts:
         await one.share(RedisSettings.model_validate(PATIENT_REDIS | {"url": redis_server.url}))
     await ledgers[0].change({"memory": {"size": 5000}}, Author("me"))
-    async with asyncio.timeout(20):
-        while ledgers[1].settings.memory.size != 5000:
-            await asyncio.sleep(0.01)
+    await until(lambda: ledgers[1].settings.memory.size == 5000)
     shown = hosts[1].shown()
-    assert shown is not None
     assert (shown["up"], shown["revision"], shown["note"]) == (True, 1, "")
     assert [event.kind for event in streams[1].subscribe(f"{streams[1].run}-0").missed] == ["shared"]
     await hosts[0].purged(b'{"all": true}')

@@ -22,6 +22,7 @@ from rpcaccel.core.messages import Announced, Heads, Hint
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import HARMONY_ID, settings_for
+from tests.support.waiting import until
 
 HINTS: list[Hint | Sent] = []
 TRANSACTION = {"to": "0x" + "22" * 20, "value": 7, "gas": 21000, "gasPrice": 10**11, "nonce": 0, "chainId": HARMONY_ID}
@@ -60,13 +61,6 @@ async def ask(port: int, method: str, *params: object) -> Any:
         return (await reply.json())["result"]
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that a message from another process brings about."""
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
 async def test_a_worker_serves_reports_purges_adopts_and_drains(make: Callable[[], Link], nodes: list[SimNode]) -> None:
     """What an answer tells of a node's head comes back as well."""
     HINTS.clear()
@@ -89,7 +83,6 @@ async def test_a_worker_serves_reports_purges_adopts_and_drains(make: Callable[[
 
     await until(counted)
     report = link.report()
-    assert report is not None
     assert (report.worker, report.port, report.revision) == ("w1", port, 1)
     assert (await link.purge(Selection(method="hmyv2_getBlockByNumber"))).memory == 1
     assert (await link.purge(Selection())).memory >= 0

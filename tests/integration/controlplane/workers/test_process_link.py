@@ -26,6 +26,7 @@ from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import settings_for
 from tests.support.sample_control import sample_settings
+from tests.support.waiting import until
 
 HINTS: list[Any] = []
 
@@ -158,9 +159,7 @@ async def test_one_that_cannot_be_understood_is_replaced_and_the_log_says_why(no
     await workers.start(settings_for(nodes), 1)
     with capture_logs() as lines:
         assert await workers.adopt(settings_for(nodes), 2) == ""
-        async with asyncio.timeout(30):
-            while not workers.replaced:
-                await asyncio.sleep(0.01)
+        await until(lambda: workers.replaced)
     assert [line["event"] for line in lines] == ["a worker ended and is being replaced"]
     assert "said what cannot be understood (a frame of 4294967295 bytes" in lines[0]["how"]
     assert [(state.state, state.revision) for state in workers.states()] == [("serving", 2)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -17,6 +17,7 @@ from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.messages import Heads, PurgeDone, WorkerReport
 from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_control import sample_settings
+from tests.support.waiting import until
 
 HEADS = NetworkHeads(network="harmony-s0", served=Served(head=5))
 
@@ -131,11 +132,6 @@ class World:
         self.workers.own([socket.socket() for _ in range(count)])
         await self.workers.start(sample_settings(drain_timeout=3), 1)
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
-            while not holds():
-                await asyncio.sleep(0.001)
-
     def requests(self) -> int:
         """What a overview would add up."""
         alive = [report for link in self.links if (report := link.report())]
@@ -177,7 +173,7 @@ async def test_a_worker_that_dies_is_replaced_its_counts_stay_and_it_is_said(wor
     await world.start()
     await world.workers.adopt(sample_settings(), 2)
     world.made[0].die("was killed by SIGKILL")
-    await world.until(lambda: world.workers.replaced.total() == 1)
+    await until(lambda: world.workers.replaced.total() == 1)
     assert world.made[2].revisions == [2]
     assert world.made[2].heads[0] == HEADS
     assert world.requests() == 30
@@ -192,9 +188,9 @@ async def test_a_worker_that_dies_is_replaced_its_counts_stay_and_it_is_said(wor
 async def test_a_change_while_a_worker_is_being_replaced_reaches_the_new_one(world: World) -> None:
     await world.start()
     world.made[0].die("was killed by SIGKILL")
-    await world.until(lambda: len(world.made) == 3)
+    await until(lambda: len(world.made) == 3)
     assert await world.workers.adopt(sample_settings(), 2) == ""
-    await world.until(lambda: world.workers.replaced.total() == 1)
+    await until(lambda: world.workers.replaced.total() == 1)
     assert world.made[2].revisions[-1] == 2
     assert world.workers.adopted() == 2
     await world.workers.stop(0.0)
@@ -204,12 +200,12 @@ async def test_a_replacement_that_does_not_come_up_is_tried_again(world: World) 
     await world.start()
     world.fail_next = 1
     world.made[1].die("ended with exit code 1")
-    await world.until(lambda: len(world.made) == 3)
-    await world.until(lambda: len(world.workers.notices()) == 2)
+    await until(lambda: len(world.made) == 3)
+    await until(lambda: len(world.workers.notices()) == 2)
     assert world.workers.notices()[1] == (
         "a new worker did not come up in place w2: worker w2 ended before it listened"
     )
-    await world.until(lambda: world.workers.replaced.total() == 1)
+    await until(lambda: world.workers.replaced.total() == 1)
     assert len(world.made) == 4
     assert len(world.workers.notices()) == 1
     await world.workers.stop(0.0)
@@ -219,18 +215,18 @@ async def test_a_replacement_that_refuses_what_changed_meanwhile_is_replaced_its
     await world.start()
     world.hold_next = True
     world.made[0].die("was killed by SIGKILL")
-    await world.until(lambda: len(world.made) == 3)
+    await until(lambda: len(world.made) == 3)
     assert await world.workers.adopt(sample_settings(), 2) == ""
     late = world.made[2]
     late.refuses = {2}
     late.may_start.set()
-    await world.until(lambda: late.lingered is not None)
+    await until(lambda: late.lingered is not None)
     assert late.lingered, "clients had come to it"
     assert late not in world.links
     assert world.workers.notices()[1] == (
         "a new worker did not come up in place w1: worker w1: no (revision 2, which the others have)"
     )
-    await world.until(lambda: world.workers.replaced.total() == 1)
+    await until(lambda: world.workers.replaced.total() == 1)
     assert [link.revisions for link in world.made[1:]] == [[1, 2], [1], [2]]
     assert (world.workers.adopted(), len(world.workers.notices())) == (2, 1)
     await world.workers.stop(0.0)
@@ -240,14 +236,14 @@ async def test_a_renewal_that_refuses_what_changed_meanwhile_leaves_the_old_one_
     await world.start()
     world.hold_next = True
     renewing = asyncio.create_task(world.workers.renew())
-    await world.until(lambda: len(world.made) == 3)
+    await until(lambda: len(world.made) == 3)
     assert await world.workers.adopt(sample_settings(), 2) == ""
     world.made[2].refuses = {2}
     world.made[2].may_start.set()
     with pytest.raises(RuntimeError, match="worker w1: no"):
         await renewing
     assert [one.link for one in world.workers.serving()] == world.made[:2]
-    await world.until(lambda: len(world.buried) == 1)
+    await until(lambda: len(world.buried) == 1)
     assert world.made[2].lingered, "clients had come to it"
     assert [state.revision for state in world.workers.states()] == [2, 2]
     await world.workers.renew()
@@ -258,10 +254,10 @@ async def test_a_renewal_that_refuses_what_changed_meanwhile_leaves_the_old_one_
 async def test_one_that_dies_again_and_again_is_replaced_with_patience(world: World) -> None:
     await world.start()
     world.made[0].die("ended with exit code 1")
-    await world.until(lambda: world.workers.replaced.total() == 1)
+    await until(lambda: world.workers.replaced.total() == 1)
     begun = asyncio.get_running_loop().time()
     world.made[2].die("ended with exit code 1")
-    await world.until(lambda: world.workers.replaced.total() == 2)
+    await until(lambda: world.workers.replaced.total() == 2)
     assert asyncio.get_running_loop().time() - begun >= 0.25
     await world.workers.stop(0.0)
 
@@ -272,7 +268,7 @@ async def test_all_are_renewed_one_after_the_other_before_the_old_ones_leave(wor
     await world.workers.renew(lambda: told.append(len(world.made)))
     assert told == [4]
     assert [link.lingered for link in world.made] == [3.0, 3.0, None, None]
-    await world.until(lambda: len(world.buried) == 2)
+    await until(lambda: len(world.buried) == 2)
     assert (world.workers.replaced.total(), world.requests()) == (0, 40)
     assert world.workers.notices() == []
     assert [event.what for event in world.events if event.id == "w1"] == ["started", "started", "draining", "ended"]
@@ -294,14 +290,14 @@ async def test_one_that_dies_while_it_is_being_renewed_leaves_one_worker_in_its_
     await world.start()
     world.hold_next = True
     renewing = asyncio.create_task(world.workers.renew())
-    await world.until(lambda: len(world.made) == 3)
+    await until(lambda: len(world.made) == 3)
     world.made[0].die("was killed by SIGKILL")
-    await world.until(lambda: any("is being replaced" in event.text for event in world.events))
+    await until(lambda: any("is being replaced" in event.text for event in world.events))
     world.made[2].may_start.set()
     await renewing
-    await world.until(lambda: world.workers.replaced.total() == 1)
+    await until(lambda: world.workers.replaced.total() == 1)
     serving = {id(one.link) for one in world.workers.serving()}
-    await world.until(lambda: {id(link) for link in world.links} == serving)
+    await until(lambda: {id(link) for link in world.links} == serving)
     assert len(serving) == 2
     assert [state.state for state in world.workers.states()] == ["serving", "serving"], "the dead one is forgotten"
     await world.workers.stop(0.0)

@@ -124,7 +124,6 @@ async def test_a_password_is_not_compared_any_more_when_its_client_has_hung_up(a
             writer.write(b"X-Rpcaccel-Request: page\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
             await until(lambda: "1 waiting" in repr(tries))
             writer.close()
-            assert admin._runner is not None
             assert admin._runner.server is not None
             server = admin._runner.server
             await until(lambda: not any(connection.transport for connection in server.connections))

@@ -13,6 +13,7 @@ import structlog
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.auth import MAX_SESSIONS, Sessions
+from tests.support.waiting import until
 
 OPS, EYE = hash_password("ops-pw", log_n=4), hash_password("eye-pw", log_n=4)
 
@@ -100,9 +101,7 @@ async def test_a_login_is_written_while_the_program_runs(times: Times) -> None:
     """A program that is killed has written it."""
     sessions = times.start()
     secret = sessions.begin("ops", settings())
-    async with asyncio.timeout(20):
-        while not times.path.exists():
-            await asyncio.sleep(0.01)
+    await until(times.path.exists)
     killed = times.start()
     assert killed.name_of(secret, settings().accounts) == "ops"
     await asyncio.gather(sessions.close(), killed.close())

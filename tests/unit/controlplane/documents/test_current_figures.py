@@ -167,7 +167,6 @@ def test_subscriptions_are_told_by_network_with_their_last_minute(told: tuple[Sa
     assert (one["network"], one["kinds"]["newHeads"], one["topics"]) == (NETWORK, 120, 9)
     assert one["notifications"] == {"newHeads": 480, "logs": 960, "newPendingTransactions": 96}
     assert one["notifications_per_second"] == pytest.approx(192)
-    assert one["lateness"] is not None
     assert 0.005 < one["lateness"]["p50"] < one["lateness"]["p99"] < 0.2
     assert (one["filled"], one["abandoned"], one["resumed"], one["replayed"]) == (3, 0, 17, 412)
     assert one["cut"] == {"slow": 2, "drained": 31}

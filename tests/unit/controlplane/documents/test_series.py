@@ -24,7 +24,6 @@ def told() -> History:
 def test_each_range_sums_up_the_same_past(told: History, over: str) -> None:
     points = 31  # of a young program, long ranges have the fine points, too
     document = sent(past(told, PastQuestion(over)))
-    assert document is not None
     sums = document["sums"][over]
     assert {len(column) for column in document["columns"].values()} == {points}
     assert sums["window"] == 31.0
@@ -48,7 +47,6 @@ def test_what_the_cache_saved_is_the_same_in_each_range_that_covers_the_same_pas
         cell.done(AnswerSource.MEMORY, 1e-5, 10)
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
     document = sent(past(history, PastQuestion("1h")))
-    assert document is not None
     saved = [sums["spared_seconds"] for sums in document["sums"].values() if sums]
     assert saved == [pytest.approx(saved[0])] * 4
     # from the sixth second on, each hit at the last miss before it; the first snapshot is no point
@@ -61,7 +59,6 @@ def test_another_range_is_no_range(told: History) -> None:
 
 def test_nothing_seen_has_no_sums() -> None:
     document = sent(past(History(), PastQuestion("1h")))
-    assert document is not None
     assert (document["sums"]["24h"], document["nodes"], document["columns"]["at"]) == (None, [], [])
 
 
@@ -92,7 +89,6 @@ def test_a_nodes_line_is_the_mean_of_ten_seconds_and_only_the_busiest_have_one()
                 tally.node("s0", name).answered(0.01 * (number + 1))
         history.add(tally.snapshot(), now=float(second), at=float(second))
     document = sent(past(history, PastQuestion("5m")))
-    assert document is not None
     assert [node["id"] for node in document["nodes"]] == sorted(names[4:])
     (last,) = (node for node in document["nodes"] if node["id"] == "n11")
     assert last["calls_per_second"][-1] == pytest.approx(1.1)
@@ -122,7 +118,6 @@ def lived(seconds: int = 30, networks: tuple[str, ...] = ("s0", "s1"), begin: fl
 @pytest.mark.parametrize(("network", "times"), [("", 3), ("s0", 1), ("s1", 2)])
 def test_a_network_by_itself_and_all_together_are_told_apart_by_how_calls_ended(network: str, times: int) -> None:
     document = sent(past(lived(), PastQuestion("5m", network)))
-    assert document is not None
     assert {name: column[-1] for name, column in document["outcomes"].items()} == dict.fromkeys(
         ("hits", "nodes", "client_errors", "errors", "refused"), float(times)
     )
@@ -140,14 +135,12 @@ def test_an_error_that_the_proxy_answered_itself_is_no_hit() -> None:
     cell.done(AnswerSource.LOCAL, 1e-5)
     history.add(tally.snapshot(), now=1.0, at=1001.0)
     document = sent(past(history, PastQuestion()))
-    assert document is not None
     assert (document["outcomes"]["hits"], document["outcomes"]["client_errors"]) == ([1.0], [1.0])
     assert document["outcomes"]["nodes"] == [0.0]
 
 
 def test_latency_is_a_matrix_of_a_fixed_height_that_counts_every_answer_once() -> None:
     document = sent(past(lived(), PastQuestion("5m", "s0")))
-    assert document is not None
     heat = document["latency"]
     assert len(heat["bounds"]) <= 20
     assert set(heat["bounds"]) <= set(BOUNDS)
@@ -160,15 +153,12 @@ def test_latency_is_a_matrix_of_a_fixed_height_that_counts_every_answer_once() -
 def test_a_part_of_the_past_is_told_by_the_finest_points_that_there_are_of_it() -> None:
     history = lived(seconds=700)
     recent = sent(past(history, PastQuestion("24h", since=1650.0, until=1660.0)))
-    assert recent is not None
     assert (recent["range"], recent["spacing"]) == ("5m", 1.0)
     assert recent["columns"]["at"] == [1650.0 + second for second in range(1, 11)]
     older = sent(past(history, PastQuestion("24h", since=1200.0, until=1260.0)))
-    assert older is not None
     assert (older["range"], older["spacing"]) == ("1h", 15.0)
     assert 1200.0 < older["columns"]["at"][0] <= older["columns"]["at"][-1] < 1260.0 + 15.0
     before = sent(past(history, PastQuestion("24h", since=1.0, until=2.0)))
-    assert before is not None
     assert before["columns"]["at"] == []
     assert before["sums"]["24h"]["calls"] > 0, "sums are of whole ranges"
 
@@ -176,11 +166,9 @@ def test_a_part_of_the_past_is_told_by_the_finest_points_that_there_are_of_it() 
 def test_what_the_cache_saved_has_its_price_where_the_operator_said_one() -> None:
     history = lived()
     free = sent(past(history, PastQuestion("1h")))
-    assert free is not None
     assert (free["sums"]["1h"]["spared_cost"], free["sums"]["1h"]["node_cost"]) == (None, None)
     for network, spared, made in (("", 60, 180), ("s1", 60, 180), ("s0", None, None)):
         document = sent(past(history, PastQuestion("1h", network), {"s0": 0.0, "s1": 2_000_000.0}, "EUR"))
-        assert document is not None
         sums = document["sums"]["1h"]
         assert (sums["spared_cost"], sums["node_cost"], document["currency"]) == (
             None if spared is None else 2.0 * spared,
@@ -197,7 +185,6 @@ def test_of_many_error_codes_the_most_frequent_have_a_column_and_the_rest_is_one
             bump(tally.network("s0").failed, str(-code))
     history.add(tally.snapshot(), now=1.0, at=1001.0)
     document = sent(past(history, PastQuestion()))
-    assert document is not None
     assert list(document["codes"]) == ["-11", "-10", "-9", "-8", "-7", "-6", "-5", "other"]
     assert document["codes"]["other"] == [15.0]
 
@@ -212,15 +199,12 @@ def test_a_clients_past_is_told_by_the_same_columns_and_what_was_refused_by_reas
         cell.refused("rate")
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
     document = sent(client_past(history, "dapp", "1h"))
-    assert document is not None
     assert document["seconds"] == [20.0, 60.0, 19.0]
     assert (document["outcomes"]["hits"], document["outcomes"]["refused"]) == ([1.0] * 3, [1.0] * 3)
     assert document["limited"] == {"rate": [1.0] * 3}
-    assert document["whole"] is not None
     assert (document["whole"]["calls"], document["whole"]["hit_ratio"]) == (198, 1.0)
     assert sent(client_past(history, "dapp", "5m")) is None
     quiet = sent(client_past(history, "nobody", "24h"))
-    assert quiet is not None
     assert quiet["outcomes"]["hits"] == [0.0]
 
 

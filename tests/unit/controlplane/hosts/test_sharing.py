@@ -18,6 +18,7 @@ from rpcaccel.controlplane.settings.ledger import Author, ChangedMeanwhileError,
 from rpcaccel.controlplane.workers.operations import Reached
 from rpcaccel.stores.redis.board import Board
 from rpcaccel.stores.redis.board_entries import MessagesSince, SharedDocument, UnreachableError
+from tests.support.waiting import until
 
 ME = Author("me", "page")
 
@@ -383,9 +384,7 @@ async def test_it_follows_by_itself(wall: Wall) -> None:
     for host in (one, other):
         await host.sharing.start()
     await one.weigh("a", 5)
-    async with asyncio.timeout(20):
-        while other.weights()["a"] != 5:
-            await asyncio.sleep(0.005)
+    await until(lambda: other.weights()["a"] == 5)
     assert repr(other.sharing) == "<Sharing other r1 up>"
     for host in (one, other):
         await host.sharing.stop()

@@ -444,7 +444,6 @@ async def test_a_fault_in_a_proof_keeps_no_node_out(world: World) -> None:
         await world.turn()
     assert not world.proving.keeps_out("c")
     proof = world.proving.proof_of("c")
-    assert proof is not None
     assert proof.faults == ("the proof itself failed: RuntimeError",)
     assert [line["event"] for line in logged] == ["a proof failed"]
 

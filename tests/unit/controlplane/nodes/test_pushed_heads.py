@@ -312,7 +312,6 @@ async def test_a_push_overtakes_the_answer_of_a_probe_that_was_asked_before(worl
     await world.start()
     node = world.nodes["a"]
     node.holds = held = asyncio.get_running_loop().create_future()
-    assert world.prober is not None
     asking = asyncio.create_task(world.prober.probe_now("a"))
     await settle()
     node.holds = None
@@ -507,7 +506,6 @@ async def test_a_named_address_is_tried_on_and_on_and_the_operator_is_told_why_i
 async def test_nothing_is_opened_where_the_settings_say_so_and_what_they_say_later_counts(world: PushedWorld) -> None:
     await world.start(websockets="off", ws="ws://h")
     assert (world.opened, world.prober is not None) == ([], True)
-    assert world.prober is not None
     await world.prober.adopt(world.settings(websockets="named", ws="ws://h"))
     await settle()
     await world.push(101)
@@ -539,6 +537,5 @@ async def test_not_every_node_of_a_large_network_is_looked_for_at_usual_places(m
     await world.start()
     await world.wait(1)
     assert len(world.sockets) == 32
-    assert world.prober is not None
     await world.prober.stop()
     assert all(socket.closed for socket in world.sockets.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.limits import Brought, Quota, QuotaLimits
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.stores.redis.shared_counters import QuotaSums
+from tests.support.waiting import until
 
 NOON = datetime(2026, 2, 10, 12, tzinfo=UTC).timestamp()
 MIDNIGHT = NOON + 43_200
@@ -233,12 +234,6 @@ class SlowFile(KeptFile[KeptQuotas]):
             self.writing.set()
             self.may_end.wait(20)
         super().save(content)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0.001)
 
 
 async def test_what_is_written_last_is_what_was_used_to_the_end_however_slow_the_disk(tmp_path: Path) -> None:

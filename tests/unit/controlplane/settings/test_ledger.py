@@ -78,7 +78,6 @@ def ledger(state: StateFile) -> Ledger:
 async def test_a_change_is_adopted_kept_and_written_down(ledger: Ledger, state: StateFile) -> None:
     crew = Crew(ledger)
     change = await ledger.change(weigh(5), ME, 1)
-    assert change is not None
     assert (change.revision, change.before, change.by, change.via, change.at) == (2, 1, "me", "page", 5.0)
     assert (change.text, change.outcome) == ("networks.x.nodes.a.weight: 1 -> 5", "adopted")
     assert (weight(ledger), ledger.revision, crew.adopted) == (5, 2, [2])
@@ -99,7 +98,6 @@ async def test_a_refused_change_changes_nothing_but_the_audit(ledger: Ledger, st
     assert (line.outcome, line.reason, line.revision) == ("refused", "worker w2: no", 1)
     crew.refusal = ""
     change = await ledger.change(weigh(5), ME)
-    assert change is not None
     assert change.revision == 3, "the number of a refused change is not used again"
 
 
@@ -168,7 +166,6 @@ async def test_undo_goes_back_by_a_new_revision_and_undoing_that_goes_forth(ledg
     await ledger.change(weigh(5), ME)
     await ledger.change(weigh(6), ME)
     change = await ledger.undo(ME, expected=3)
-    assert change is not None
     assert (weight(ledger), ledger.revision, change.action) == (5, 4, "undo")
     await ledger.undo(ME)
     assert weight(ledger) == 6
@@ -202,7 +199,6 @@ async def test_a_reload_keeps_what_was_changed_at_run_time_on_top(state: StateFi
     crew = Crew(ledger)
     await ledger.change({"networks": {"x": {"nodes": {"b": {"weight": 9}}}}}, ME)
     change = await ledger.reload(ME)
-    assert change is not None
     assert (change.action, crew.adopted) == ("reload", [2, 3])
     assert [node.weight for node in ledger.settings.networks["x"].nodes] == [2, 9]
     assert ledger.waiting().program == ("workers",)
@@ -255,7 +251,6 @@ async def test_what_another_host_made_is_taken_over_and_not_offered_back(ledger:
     ledger.offer = offering(True, seen)
     await ledger.change(weigh(5), ME)
     change = await ledger.take_over(weigh(8), Author("you at there", "shared"))
-    assert change is not None
     assert (weight(ledger), ledger.revision, change.action, crew.adopted) == (8, 3, "shared", [2, 3])
     assert await ledger.take_over(weigh(8), ME) is None
     with pytest.raises(InvalidSettingsError):

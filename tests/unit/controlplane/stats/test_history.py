@@ -47,11 +47,9 @@ def test_a_window_reaches_back_as_far_as_asked_and_not_further_than_needed() -> 
         history.add(tally.snapshot(), now=float(second), at=float(second))
     for asked, most in ((10.0, 15.0), (60.0, 65.0), (300.0, 300.0 + SPARSE_SPACING_SECONDS)):
         window = history.window(asked)
-        assert window is not None
         assert asked <= window.seconds <= most
         assert window.passed.cells[0].calls == window.seconds
     longest = history.window(math.inf)
-    assert longest is not None
     assert longest.seconds < 400, "snapshots are bounded"
 
 
@@ -61,7 +59,6 @@ def test_a_short_past_is_a_short_window() -> None:
     called(tally, 4)
     history.add(tally.snapshot(), now=2.0, at=2.0)
     window = history.window(60.0)
-    assert window is not None
     assert (window.seconds, window.passed.cells[0].calls) == (2.0, 4)
 
 
@@ -87,8 +84,6 @@ def test_every_range_tells_the_same_of_the_same_time_and_the_seconds_are_bounded
         assert points[-1].at == 1000.0 + LIVE_SECONDS + 100
         assert sum(point.calls for point in history.buckets(over)) == 2 * (LIVE_SECONDS + 100)
     (live, hour) = (history.total(over, "s0") for over in ("5m", "1h"))
-    assert live is not None
-    assert hour is not None
     assert (live.calls, live.miss.count, hour.miss.count) == (600, 600, 800)
 
 
@@ -146,7 +141,6 @@ def test_the_event_loop_never_waits_for_whoever_reads_the_table() -> None:
     ended.set()
     reader.join(20)
     total = history.total("1h")
-    assert total is not None
     assert (total.calls, history.nodes.total("hour").seconds) == (999, 999.0)
 
 
@@ -158,7 +152,6 @@ def test_an_error_of_the_table_costs_one_slot_and_none_of_those_behind_it() -> N
     with pytest.raises(sqlite3.IntegrityError):
         history.flush()  # the table takes no time before 1970
     total = history.total("1h")
-    assert total is not None
     assert (total.calls, total.at) == (54, 39.0)
 
 

@@ -36,7 +36,6 @@ def test_refused_calls_lower_neither_hit_ratio_nor_raise_errors() -> None:
     cell.done(AnswerSource.REFUSED, 15e-6, failed=True)
     tally.refused("not JSON")
     told = sent(readings(Window(2.0, tally.snapshot())))
-    assert told is not None
     assert (told["hit_ratio"], told["error_ratio"], told["refused"], told["calls"]) == (1.0, 0.0, 2, 2)
 
 

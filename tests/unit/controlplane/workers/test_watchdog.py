@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any
 
 from rpcaccel.controlplane.workers.workers import ASLEEP, GRACE, WATCH_SECONDS, RunningWorker, Watchdog
+from tests.support.waiting import until
 
 
 class Said:
@@ -77,10 +77,7 @@ async def test_it_is_told_to_end_and_then_killed() -> None:
     world = World(0.0, 1e9)
     assert repr(world.watchdog) == "<Watchdog 10 s>"
     world.watchdog.start()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(20):
-            while "killed" not in world.links[0].done:
-                await asyncio.sleep(0)
+    await until(lambda: "killed" in world.links[0].done)
     await world.watchdog.stop()
     assert world.links[0].done[:2] == ["did not answer for 10 s", "killed"]
     assert world.links[1].done == []
@@ -92,9 +89,7 @@ async def test_several_are_ended_at_once() -> None:
     for link in world.links:
         link.clock = lambda: world.now
     world.watchdog.start()
-    async with asyncio.timeout(20):
-        while not all("killed" in link.done for link in world.links):
-            await asyncio.sleep(0)
+    await until(lambda: all("killed" in link.done for link in world.links))
     await world.watchdog.stop()
     assert len({tuple(link.at[:2]) for link in world.links}) == 1, "nobody waits for another's grace"
     told, killed = world.links[0].at[:2]
