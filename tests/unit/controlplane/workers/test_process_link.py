@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from rpcaccel.controlplane.workers.link import GONE
 from rpcaccel.controlplane.workers.process_link import Born, ProcessLink
 from rpcaccel.core import messages
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.core.messages import Adopt, Order, PurgeDone, PurgeOrder, Recorded, RecordOrder, Started
+from rpcaccel.core.messages import Adopt, Drain, Order, PurgeDone, PurgeOrder, Recorded, RecordOrder, Started
 from tests.support.sample_control import sample_settings
 
 
@@ -38,25 +39,26 @@ class Process:
 class FakeWorker:
     """The worker's end of a link, played by the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, end_within: float = 5.0) -> None:
         self.process = Process()
         self._ours, theirs = socket.socketpair()
         self._theirs = theirs
         self._orders: messages.FrameReader[Order] = messages.FrameReader(Order)  # type: ignore[arg-type]
         self._heard: list[Order] = []
-        self.link = ProcessLink("w1", socket.socket(), lambda _hint: None, spawn=self._spawn)
+        self.link = ProcessLink("w1", socket.socket(), lambda _hint: None, spawn=self._spawn, end_within=end_within)
 
     async def _spawn(self, _name: str, _sock: socket.socket) -> Born:
         self._reader, self._writer = await asyncio.open_connection(sock=self._theirs)
         reader, writer = await asyncio.open_connection(sock=self._ours)
         return Born(self.process, reader, writer)  # type: ignore[arg-type]
 
-    async def start(self) -> None:
+    async def start(self, first: bytes = b"") -> None:
+        """Start it; it says that it listens, or other `first` words."""
         starting = asyncio.create_task(self.link.start(sample_settings(), 1))
         while not starting.done():
             await asyncio.sleep(0)
             if hasattr(self, "_reader") and (order := await self.order()) and isinstance(order, Adopt):
-                self.say(Started(1, order.number))
+                self.send(first or messages.encode(Started(1, order.number)))
                 await starting
 
     async def order(self) -> Order:
@@ -65,7 +67,14 @@ class FakeWorker:
         return self._heard.pop(0)
 
     def say(self, word: messages.Word) -> None:
-        self._writer.write(messages.encode(word))
+        self.send(messages.encode(word))
+
+    def send(self, frame: bytes) -> None:
+        self._writer.write(frame)
+
+    def close(self) -> None:
+        """End the link, and not the process."""
+        self._writer.close()
 
     async def leave(self) -> None:
         self.process.end()
@@ -124,3 +133,48 @@ async def test_an_answer_to_something_else_ends_the_worker(worker: FakeWorker) -
     worker.say(Recorded(number=order.number))
     assert not (await asked).complete
     assert "Recorded as the answer where PurgeDone was due" in await worker.link.ended()
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        pytest.param(b"\xff" * 8, "a frame of 4294967295 bytes", id="too long"),
+        pytest.param(b"\0\0\0\1\xc1", "malformed", id="no MessagePack"),
+        pytest.param(messages.encode(Drain(1.0)), "Drain", id="no word of a worker"),
+    ],
+)
+async def test_one_whose_words_cannot_be_understood_is_ended_and_keeps_nobody_waiting(
+    worker: FakeWorker, frame: bytes, why: str
+) -> None:
+    link = worker.link
+    asked = (
+        asyncio.create_task(link.adopt(sample_settings(), 2)),
+        asyncio.create_task(link.purge(Selection())),
+        asyncio.create_task(link.explain("", "eth_chainId", b"[]")),
+        asyncio.create_task(link.record(1.0)),
+    )
+    for _ in asked:
+        await worker.order()
+    worker.send(frame)
+    adopted, purged, explained, recorded = await asyncio.gather(*asked)
+    assert (adopted, purged.complete, explained, recorded.calls) == (GONE, False, None, ())
+    how = await link.ended()
+    assert how.startswith("said what cannot be understood (")
+    assert how.endswith(") and was ended")
+    assert why in how
+
+
+async def test_one_whose_first_word_cannot_be_understood_does_not_come_up() -> None:
+    worker = FakeWorker()
+    with pytest.raises(RuntimeError, match="worker w1 said what cannot be understood"):
+        await worker.start(b"\xff" * 8)
+    worker.close()
+
+
+async def test_one_that_ends_its_link_and_stays_is_ended_too() -> None:
+    worker = FakeWorker(end_within=0.05)
+    await worker.start()
+    worker.close()
+    assert await worker.link.ended() == "ended its link alone and was ended"
+    assert not (await worker.link.purge(Selection())).complete
+    await worker.link.drain(0.0)
