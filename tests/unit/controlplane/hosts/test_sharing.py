@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -203,15 +204,6 @@ async def test_without_redis_changes_are_in_force_here_and_go_to_the_others_once
     assert one.told == [True, False, True]
 
 
-async def test_an_answer_that_is_lost_does_no_harm(wall: Wall) -> None:
-    one, other = await hosts(wall)
-    one.side.deaf = True
-    await one.weigh("a", 5)
-    one.side.deaf = False
-    await looked([one, other], 2)
-    assert one.weights() == other.weights() == {"a": 5, "b": 1}
-
-
 async def test_what_is_read_late_undoes_nothing_that_is_changed_here_meanwhile(wall: Wall) -> None:
     one, _ = await hosts(wall)
     await one.weigh("a", 5)
@@ -296,19 +288,23 @@ async def test_what_does_not_fit_here_is_said_and_changes_here_go_on(wall: Wall)
     assert other.sharing.note == ""
 
 
+def refuse(host: Host, which: Callable[[Settings], bool] = lambda _settings: True) -> None:
+    """Let a worker of a host refuse settings."""
+
+    async def publish(settings: Settings, _revision: int) -> str:
+        return "worker w1: no" if which(settings) else ""
+
+    host.ledger.publish = publish
+
+
 async def test_a_worker_that_refuses_is_asked_again(wall: Wall) -> None:
     one, other = await hosts(wall)
-    refusing = True
-
-    async def publish(_settings: Settings, _revision: int) -> str:
-        return "worker w1: no" if refusing else ""
-
-    other.ledger.publish = publish
+    refuse(other)
     await one.weigh("a", 5)
     await other.sharing.look()
     assert other.weights()["a"] == 1
     assert other.sharing.note == "what other hosts changed is not in force here: worker w1: no"
-    refusing = False
+    refuse(other, lambda _settings: False)
     await other.sharing.look()
     assert other.weights()["a"] == 5
     assert other.sharing.note == ""
@@ -316,11 +312,7 @@ async def test_a_worker_that_refuses_is_asked_again(wall: Wall) -> None:
 
 async def test_while_a_worker_refuses_purges_are_heard_and_changes_here_go_on(wall: Wall) -> None:
     one, other = await hosts(wall)
-
-    async def publish(settings: Settings, _revision: int) -> str:
-        return "worker w1: no" if settings.networks["x"].nodes[0].weight == 5 else ""
-
-    other.ledger.publish = publish
+    refuse(other, lambda settings: settings.networks["x"].nodes[0].weight == 5)
     await one.weigh("a", 5)
     await one.sharing.tell_purge(b"{}")
     await other.sharing.look()
@@ -333,11 +325,7 @@ async def test_while_a_worker_refuses_purges_are_heard_and_changes_here_go_on(wa
 
 async def test_a_worker_that_goes_on_refusing_does_not_fill_the_audit(wall: Wall) -> None:
     one, other = await hosts(wall, again=5.0)
-
-    async def publish(_settings: Settings, _revision: int) -> str:
-        return "worker w1: no"
-
-    other.ledger.publish = publish
+    refuse(other)
     await one.weigh("a", 5)
     for _ in range(1000):
         other.now += 1.0

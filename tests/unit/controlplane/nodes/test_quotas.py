@@ -29,6 +29,20 @@ MIDNIGHT = NOON + 43_200
 APRIL = datetime(2026, 4, 1, tzinfo=UTC).timestamp()
 
 
+QuotaFile = KeptFile[KeptQuotas]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> QuotaFile:
+    return KeptFile(tmp_path / "quota.json", KeptQuotas)
+
+
+def used_of_day(used: float = 9, renews: float = MIDNIGHT, host: str = "") -> KeptQuotas:
+    """What an earlier run kept."""
+    use = Brought(network="n", node="a", window="day", used=used, since=NOON, renews=renews)
+    return KeptQuotas(uses=(use,), host=host)
+
+
 class Counting:
     """A link with a worker that counts as workers do."""
 
@@ -96,8 +110,7 @@ class World:
         return self.quotas.of("n", node, told)[0].used
 
 
-async def test_what_was_used_is_used_after_a_restart(tmp_path: Path) -> None:
-    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
+async def test_what_was_used_is_used_after_a_restart(file: QuotaFile) -> None:
     before = World(file)
     before.join("w1").spend(30)
     before.join("w2").spend(10)
@@ -111,8 +124,7 @@ async def test_what_was_used_is_used_after_a_restart(tmp_path: Path) -> None:
     assert (use.limit, use.since, use.renews) == (100, NOON, MIDNIGHT)
 
 
-async def test_the_next_day_begins_with_nothing_and_the_month_goes_on(tmp_path: Path) -> None:
-    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
+async def test_the_next_day_begins_with_nothing_and_the_month_goes_on(file: QuotaFile) -> None:
     world = World(file)
     place = world.join("w1")
     place.spend(30)
@@ -174,8 +186,7 @@ def test_what_a_draining_worker_still_uses_counts_once() -> None:
     assert (new.used, world.used) == (16, 16)
 
 
-async def test_a_damaged_file_is_said_and_counting_begins_anew(tmp_path: Path) -> None:
-    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
+async def test_a_damaged_file_is_said_and_counting_begins_anew(file: QuotaFile) -> None:
     file.path.write_text("{")
     world = World(file)
     assert "is damaged" in world.quotas.notices()[0]
@@ -201,8 +212,7 @@ async def test_without_a_place_to_write_it_is_said_where_there_is_a_quota(tmp_pa
     assert lost.quotas.notices() == []
 
 
-async def test_it_is_written_when_it_ends_and_not_for_nothing(tmp_path: Path) -> None:
-    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
+async def test_it_is_written_when_it_ends_and_not_for_nothing(file: QuotaFile) -> None:
     world = World(file)
     world.quotas.start()
     place = world.join("w1")
@@ -216,7 +226,7 @@ async def test_it_is_written_when_it_ends_and_not_for_nothing(tmp_path: Path) ->
     assert str(file.path) in repr(world.quotas)
 
 
-def kept(file: KeptFile[KeptQuotas]) -> KeptQuotas:
+def kept(file: QuotaFile) -> KeptQuotas:
     found = file.load()
     assert found is not None
     return found
@@ -270,9 +280,8 @@ async def test_a_look_that_fails_is_not_the_last_one() -> None:
 
 
 @pytest.mark.parametrize("renews", [MIDNIGHT - 86_400, MIDNIGHT + 86_400])
-def test_windows_that_are_not_ours_are_not_taken_up(tmp_path: Path, renews: float) -> None:
-    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
-    file.save(KeptQuotas(uses=(Brought(network="n", node="a", window="day", used=9, since=NOON, renews=renews),)))
+def test_windows_that_are_not_ours_are_not_taken_up(file: QuotaFile, renews: float) -> None:
+    file.save(used_of_day(renews=renews))
     assert World(file).join("w1").used == 0
 
 
@@ -340,8 +349,7 @@ class Neighbour(QuotaSums):
         return [replace(one, used=self.used) for one in own]
 
 
-async def test_what_another_host_used_is_used_here_and_only_the_own_use_is_told_and_kept(tmp_path: Path) -> None:
-    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
+async def test_what_another_host_used_is_used_here_and_only_the_own_use_is_told_and_kept(file: QuotaFile) -> None:
     world, other = World(file), Neighbour(60)
     one, two = world.join("w1"), world.join("w2")
     await world.quotas.share_by(other)
@@ -360,13 +368,8 @@ async def test_what_another_host_used_is_used_here_and_only_the_own_use_is_told_
     assert {use.window: use.used for use in kept(file).uses} == {"day": 40, "month": 40}
 
 
-async def test_what_a_host_told_before_it_was_killed_is_used_though_it_was_not_kept(tmp_path: Path) -> None:
-    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
-    file.save(
-        KeptQuotas(
-            uses=(Brought(network="n", node="a", window="day", used=9, since=NOON, renews=MIDNIGHT),), host="host"
-        )
-    )
+async def test_what_a_host_told_before_it_was_killed_is_used_though_it_was_not_kept(file: QuotaFile) -> None:
+    file.save(used_of_day(host="host"))
     world, other = World(file), Neighbour(60)
     one = world.join("w1")
     one.spend(5)
@@ -424,11 +427,8 @@ async def test_hosts_are_left_alone_where_no_node_has_a_quota_and_when_no_redis_
     assert not other.connected
 
 
-async def test_a_count_that_was_kept_without_a_name_gets_one_before_other_hosts_hear_of_it(tmp_path: Path) -> None:
-    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
-    file.save(
-        KeptQuotas(uses=(Brought(network="n", node="a", window="day", used=9, since=NOON, renews=MIDNIGHT),))
-    )  # as before 0.2
+async def test_a_count_that_was_kept_without_a_name_gets_one_before_other_hosts_hear_of_it(file: QuotaFile) -> None:
+    file.save(used_of_day())  # as before 0.2
     named: list[str] = []
 
     class Hearing(Neighbour):
@@ -445,8 +445,7 @@ async def test_a_count_that_was_kept_without_a_name_gets_one_before_other_hosts_
     assert named == [named[0]] * 2
 
 
-async def test_a_host_keeps_its_name_over_a_restart(tmp_path: Path) -> None:
-    file = KeptFile(tmp_path / "quota.json", KeptQuotas)
+async def test_a_host_keeps_its_name_over_a_restart(file: QuotaFile) -> None:
     for _ in range(2):
         world = World(file)
         world.join("w1").spend(1)
