@@ -137,7 +137,6 @@ class Supervisor:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
         return self.ledger.settings
 
     @property

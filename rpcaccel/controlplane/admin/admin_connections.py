@@ -42,7 +42,6 @@ class AdminConnection(web.RequestHandler):
         self._no_head: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client came."""
         super().connection_made(transport)
         self._no_head = self._loop.call_later(self._head_within, self._give_up)
         known = self._manager.connections if self._manager is not None else []
@@ -53,7 +52,6 @@ class AdminConnection(web.RequestHandler):
             min(others, key=lambda one: one.requests > 0, default=self).abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The client left."""
         if self._no_head is not None:
             self._no_head.cancel()
         super().connection_lost(exc)
@@ -74,7 +72,6 @@ class AdminConnection(web.RequestHandler):
         return self._request_count
 
     def abort(self) -> None:
-        """End the connection at once."""
         if self.transport is not None:
             self.transport.abort()
 

@@ -81,8 +81,6 @@ class LoginRequest(Struct, frozen=True):
 
 
 class KeptSession(Struct, frozen=True, kw_only=True):
-    """A session."""
-
     digest: _Digest
     """Of the secret in the cookie: neither memory nor the time of a look-up tells a secret."""
     name: Annotated[str, Meta(max_length=MAX_ACCOUNT_NAME)]
@@ -266,7 +264,6 @@ class Gate:
         return self._sessions.begin(name, self._settings())
 
     def logout(self, secret: str) -> None:
-        """End a session."""
         self._sessions.end(secret)
 
     # -- handlers --------------------------------------------------------------------------------------------------

@@ -142,7 +142,6 @@ class Sharing:
         self._ledger.offer = self.offer
 
     async def stop(self) -> None:
-        """Stop following the board."""
         self._ledger.offer = None
         if self._task is not None:
             async with self._ledger.changing:  # a half adopted revision would be in force in workers, not in the ledger
@@ -318,7 +317,6 @@ class Hosts:
             await self._sharing.start()
 
     async def stop(self) -> None:
-        """Stop sharing."""
         if self._sharing is not None:
             await self._sharing.stop()
         self._sharing = None

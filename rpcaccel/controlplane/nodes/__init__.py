@@ -1,1 +1,1 @@
-"""Probes of the nodes, their quotas, and weights that change by themselves."""
+"""Probes, proofs and quotas of the nodes, and the cases in which they disagree."""

@@ -112,7 +112,6 @@ class Disagreements:
                 )
 
     async def stop(self) -> None:
-        """End what is under way."""
         for task in list(self._work):
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)

@@ -124,7 +124,6 @@ class ProbeState:
         self.claims, self.checked_at, self.early = replace(claims, block_one=block_one), now, not one_is_final
 
     def judge(self, wanted: ExpectedIdentity) -> None:
-        """Judge the identity that the node claims."""
         self.verdict = _UNCHECKED if self.claims is None else judge(self.claims, wanted)
 
     def see(self, head: int, latency: float, now: float) -> None:

@@ -111,7 +111,6 @@ class Probers:
         return None if known is None else await known[1].try_node(node)
 
     async def stop(self) -> None:
-        """End all probing."""
         for _, prober in self._probers.values():
             await prober.stop()
 

@@ -109,7 +109,6 @@ class Proving:
         self._started = True
 
     async def stop(self) -> None:
-        """Break off every proof."""
         tasks = [one.task for one in self._states.values() if one.task is not None]
         for task in tasks:
             task.cancel()

@@ -1,1 +1,1 @@
-"""Revisions of the settings: changed at run time, persisted, shared between hosts and audited."""
+"""Revisions of the settings: changed at run time, persisted and audited."""

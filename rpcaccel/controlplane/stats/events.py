@@ -84,11 +84,9 @@ class Events:
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
-        """Remove a reader that has gone."""
         self._readers.discard(subscription)
 
     def close(self) -> None:
-        """End every stream."""
         for reader in self._readers:
             reader.queue.put_nowait(None)
         self._readers.clear()

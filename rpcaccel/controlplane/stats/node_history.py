@@ -43,7 +43,6 @@ class NodeSum(Struct, eq=False):
 
     @property
     def looks(self) -> int:
-        """Looks at how far it was behind."""
         return sum(self.lags)
 
     def lag(self, q: float) -> int | None:

@@ -358,12 +358,10 @@ class Watchdog:
         return f"<Watchdog {self._within():g} s>"
 
     def start(self) -> None:
-        """Begin to watch."""
         self._looked_at = self._since = self._clock()
         self._task = asyncio.create_task(self._run(), name="watchdog")
 
     async def stop(self) -> None:
-        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

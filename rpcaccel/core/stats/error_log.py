@@ -349,7 +349,6 @@ class ErrorLog:
                 shelf.hide_params(fold)
 
     def groups(self) -> Iterator[ErrorGroup]:
-        """Every group."""
         for shelf in self._shelves.values():
             yield from shelf.groups.values()
 

@@ -37,13 +37,11 @@ class Histogram(Struct):
     seconds: float = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one observation."""
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.seconds += seconds
 
     @property
     def count(self) -> int:
-        """Number of observations."""
         return sum(self.counts)
 
     @property
@@ -73,7 +71,6 @@ class Histogram(Struct):
         return BOUNDS[-1]
 
     def copy(self) -> Histogram:
-        """An independent copy."""
         return Histogram(self.counts[:], self.seconds)
 
     def add(self, other: Histogram) -> None:

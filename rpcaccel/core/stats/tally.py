@@ -88,7 +88,6 @@ class Tally:
         self._nodes.setdefault((cell.network, cell.node), cell)
 
     def network(self, name: str) -> NetworkCell:
-        """The cell of a network."""
         cell = self._networks.get(name)
         if cell is None:
             cell = self._networks[name] = NetworkCell(name)
