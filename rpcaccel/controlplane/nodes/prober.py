@@ -10,6 +10,7 @@ import asyncio
 import math
 import random
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
@@ -93,7 +94,7 @@ class Prober:
         self._chain = chains.load(settings.chain)
         block_time = settings.block_time or self._chain.block_time
         self._announce = announce
-        self._announced: dict[str, None] = {}
+        self._announced: deque[str] = deque(maxlen=_TOLD)
         self._open_socket = open_socket
         self._pace = BlockPace(block_time)
         self._head_times = HeadTimes()
@@ -331,15 +332,14 @@ class Prober:
 
     def _see(self, probed: ProbeState, look: Look, *hashes: tuple[int | None, str | None], asked_at: float) -> None:
         now, node_id, seen, turns = self._clock(), probed.settings.id, look.sighting, self._book.turns
-        if probed.pushed_at <= asked_at or seen.number > probed.told:  # else a push has overtaken the answer
+        overtaken = probed.pushed_at > asked_at and seen.number <= probed.told  # by a push
+        if not overtaken:
             for number, block_hash in hashes:
                 if number is not None and block_hash is not None:
                     self._book.confirm(node_id, number, block_hash)
                     probed.leapt_from = -1 if number == probed.leapt_from else probed.leapt_from
             self._book.observe(node_id, seen, now)
-            probed.see(seen.number, look.latency, now)
-        else:
-            probed.see(probed.told, look.latency, now)
+        probed.see(probed.told if overtaken else seen.number, look.latency, now)
         self._proving.seen(probed)
         probed.schedule.looked(seen.number, asked_at)
         self._spread(probed, seen.number, turned=self._book.turns != turns)
@@ -392,9 +392,7 @@ class Prober:
         if self._nodes.get(node_id) is not probed or probed.verdict.right is False or not self._running:
             return
         if probed.announces and seen.hash is not None and seen.hash not in self._announced:
-            self._announced[seen.hash] = None
-            if len(self._announced) > _TOLD:
-                del self._announced[next(iter(self._announced))]
+            self._announced.append(seen.hash)
             self._announce(Announced(self.network, seen.number, seen.hash, head.header))
         now = self._clock()
         before, turns = self._book.head_of(node_id), self._book.turns
