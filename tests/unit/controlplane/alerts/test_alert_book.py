@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 import pytest
@@ -30,6 +31,7 @@ class Book:
     def alerts(self, state: str) -> list[Alert]:
         found = self.book.alerts(["s0", "redis"], lambda _id, _subject: None)
         assert all(one.id == id for id, one in found.items())
+        assert self.book.levels() == Counter(one.level for one in found.values() if one.state == "firing")
         return [one for one in found.values() if one.state == state]
 
     @property
