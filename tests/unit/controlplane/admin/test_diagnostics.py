@@ -58,7 +58,8 @@ async def test_calls_that_nobody_answers_keep_nobody_else_waiting() -> None:
     view, body = SampleView(), {"call": {"jsonrpc": "2.0", "id": 1, "method": "x"}}
     with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
         view.listen = f"127.0.0.1:{silent.getsockname()[1]}"
-        async with running_admin(view=view, interval=3600) as (_, session), asyncio.timeout(10):
+        async with running_admin(view=view, interval=3600) as (admin, session), asyncio.timeout(10):
+            assert repr(admin.query_routes).startswith("<QueryRoutes over <History")
             runs = [asyncio.create_task(session.post("/api/v1/run", json=body)) for _ in range(40)]
             silent.setblocking(False)
             loop = asyncio.get_running_loop()

@@ -147,7 +147,7 @@ async def test_what_else_the_program_would_not_start_with_is_refused(state: Stat
 async def test_nothing_changed_is_no_revision(ledger: Ledger) -> None:
     crew = Crew(ledger)
     assert await ledger.change(weigh(1), ME) is None
-    assert (ledger.revision, crew.adopted) == (1, [])
+    assert (repr(ledger), crew.adopted) == ("<Ledger r1, 0 earlier>", [])
 
 
 async def test_one_of_two_changes_made_for_the_same_revision_comes_too_late(ledger: Ledger) -> None:

@@ -10,10 +10,13 @@ import pytest
 
 from rpcaccel.controlplane.workers.link import GONE
 from rpcaccel.controlplane.workers.process_link import Born, ProcessLink
+from rpcaccel.controlplane.workers.sockets import bind
+from rpcaccel.controlplane.workers.workers import Workers
 from rpcaccel.core import messages
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.messages import Adopt, Drain, Order, PurgeDone, PurgeOrder, Recorded, RecordOrder, Started
 from tests.support.sample_control import sample_settings
+from tests.support.waiting import until
 
 
 class Process:
@@ -55,11 +58,15 @@ class FakeWorker:
     async def start(self, first: bytes = b"") -> None:
         """Start it; it says that it listens, or other `first` words."""
         starting = asyncio.create_task(self.link.start(sample_settings(), 1))
-        while not starting.done():
-            await asyncio.sleep(0)
-            if hasattr(self, "_reader") and (order := await self.order()) and isinstance(order, Adopt):
-                self.send(first or messages.encode(Started(1, order.number)))
-                await starting
+        await self.begin(first)
+        await starting
+
+    async def begin(self, first: bytes = b"") -> None:
+        """Answer the order to adopt, once it comes."""
+        await until(lambda: hasattr(self, "_reader"))
+        while not isinstance(order := await self.order(), Adopt):
+            pass
+        self.send(first or messages.encode(Started(1, order.number)))
 
     async def order(self) -> Order:
         while not self._heard:
@@ -178,3 +185,27 @@ async def test_one_that_ends_its_link_and_stays_is_ended_too() -> None:
     assert await worker.link.ended() == "ended its link alone and was ended"
     assert not (await worker.link.purge(Selection())).complete
     await worker.link.drain(0.0)
+
+
+async def test_one_that_ends_before_it_has_reported_is_replaced() -> None:
+    first, second = FakeWorker(), FakeWorker()
+    links = [second.link, first.link]
+
+    def make(_name: str, sock: socket.socket) -> ProcessLink:
+        sock.close()  # a fake worker takes no calls
+        return links.pop()
+
+    workers = Workers(make, [])
+    workers.own([bind("127.0.0.1:0", "listen")])
+    starting = asyncio.create_task(workers.start(sample_settings(), 1))
+    await first.begin()
+    await starting
+    first.send(b"\xff" * 8)
+    await second.begin()
+    await until(lambda: workers.replaced)
+    assert [(one.state, one.revision, one.uptime) for one in workers.states()] == [("serving", 1, None)]
+    stopping = asyncio.create_task(workers.stop(0.0))
+    await second.order()
+    await second.leave()
+    await stopping
+    first.close()

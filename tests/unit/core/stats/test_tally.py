@@ -70,7 +70,7 @@ def test_ten_thousand_invented_methods_share_one_cell() -> None:
     for number in range(10_000):
         tally.cell("s0", f"invented_{number}", CacheClass.NEVER).done(AnswerSource.NODE, 0.01)
     (cell,) = tally.snapshot().cells
-    assert (cell.method, cell.calls) == (OTHER, 10_000)
+    assert (cell.method, cell.calls, repr(tally)) == (OTHER, 10_000, "<Tally 1 cells, 0 nodes, 0 requests>")
 
 
 def test_a_method_becomes_known_when_settings_bring_its_rule() -> None:
