@@ -17,7 +17,8 @@ from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
-from rpcaccel.core.dispatch.outcome import Forwarded, Outcome, refused
+from rpcaccel.core.dispatch.machine import NodeChooser
+from rpcaccel.core.dispatch.outcome import Outcome, refused
 from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint, Rewritten
@@ -29,12 +30,11 @@ from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine import store_lookup
-from rpcaccel.dataplane.engine.checked_answers import AgreedReads
+from rpcaccel.dataplane.engine.beside import AskBeside
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
 from rpcaccel.dataplane.engine.ranges import RangeDependencies, Ranges
-from rpcaccel.dataplane.engine.second_opinions import FinishCall, SecondOpinions
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Flight, Waiter, awaited
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, OneNode, Separation
@@ -47,25 +47,6 @@ FILTER_KINDS = frozenset({"filter-new", "filter-poll", "filter-drop"})
 _GONE = frozenset({FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS, FailureKind.NO_NODE})
 """Failures after which the node cannot be reached, nor its filters: a client that is told "not found" makes a new
 filter elsewhere."""
-
-
-def pinned(network: Network, plan: Plan) -> tuple[Plan, OneNode | None] | None:
-    """The plan of a call to a filter, with the id as its node knows it, and the chooser of that node. The chooser is
-    None when the node is gone from the settings. None in place of both when the params name no filter."""
-    read = filter_id.read(plan.asked, network.name, (node.id for node in network.pool.nodes))
-    if read is None:
-        return None
-    node = next((node for node in network.pool.nodes if node.id == read.node), None)
-    if node is None:
-        return plan, None
-    asked = plan.with_params(read.params)
-    return asked, OneNode(node, asked)
-
-
-def conclude_filter(network: Network, context: FetchContext, plan: Plan, said: Forwarded) -> Outcome:
-    """The outcome of a call to a filter: a filter whose node cannot be reached is not found."""
-    gone = said.failure is not None and said.failure.kind in _GONE
-    return filter_not_found(network, plan) if gone else context.conclude(network, plan, said, ())
 
 
 def filter_not_found(network: Network, plan: Plan) -> Outcome:
@@ -103,7 +84,6 @@ class Engine:
         self.store = store
         self.tally = tally
         self._clock = clock
-        self.opinions = SecondOpinions(self._ask_one, clock, on_hint)
         self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint, self.disk, self)
         self.single_flight = shared.single_flight = single_flight
         self.store_pace = shared.store_pace
@@ -112,9 +92,17 @@ class Engine:
         self.leasing = shared.leasing
         self.broadcasts = shared.broadcasts
         stored = partial(store_lookup.stored, shared) if shared.shared or shared.on_disk else None
-        self._agreed = AgreedReads(shared, self._separately, stored, self.opinions)
+        self.beside = AskBeside(
+            ask=self._part,
+            keep=shared.keep,
+            stored=stored,
+            tell=on_hint,
+            flights=self.flights,
+            tally=tally,
+            clock=clock,
+        )
         self._ranges = Ranges(
-            RangeDependencies(self._part, shared.keep, self._kept, stored), memory, self.flights, clock
+            RangeDependencies(self._part_of_range, shared.keep, self._kept, stored), memory, self.flights, clock
         )
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
         self.shared, self.on_disk = shared.shared, shared.on_disk
@@ -158,7 +146,7 @@ class Engine:
         """
         rule, key, flights = plan.rule, plan.flight_key, self.flights
         if rule.kind in FILTER_KINDS:
-            self._filter(network, plan, origin, waiter)
+            CarriedFlight(flights=flights, work=self._filter(network, plan, origin)).begin(waiter)
             return
         if rule.rewrites:
             CarriedFlight(flights=flights, work=self._rewrite(network, plan, origin)).begin(waiter)
@@ -209,26 +197,27 @@ class Engine:
     ) -> Flight:
         """Fetch a call from as many nodes as must agree. Arguments as for a `Fetch`."""
         until = self._clock() + network.settings.deadline if ends is None else ends
-        work = self._agreed.read(network, plan, origin, until)
+        work = self.beside.read(network, plan, origin, until)
         return CarriedFlight(flights=self.flights, key=key, work=work, bound=bound)
 
     def _alone(self, network: Network, plan: Plan, origin: CallOrigin, ends: float = inf) -> Fetch:
         """A fetch that no other caller may join; `ends` as for a `Fetch`."""
         return Fetch(flights=self.flights, shared=self._fetching, network=network, plan=plan, origin=origin, ends=ends)
 
-    async def _separately(
-        self, network: Network, plan: Plan, origin: CallOrigin, ends: float, separation: Separation
+    async def _part(
+        self,
+        network: Network,
+        plan: Plan,
+        origin: CallOrigin,
+        ends: float,
+        separation: Separation | None = None,
+        only: NodeChooser | None = None,
     ) -> Outcome:
-        """Fetch a call from nodes that fetches beside it do not ask."""
+        """Fetch a part of a call, or beside one, which must end at `ends` (monotonic seconds; infinite: the deadline of
+        the network), from nodes that the separation allows or the chooser gives. Nobody else may join."""
         fetch = self._alone(network, plan, origin, ends)
-        fetch.bound, fetch.separation = True, separation
+        fetch.bound, fetch.separation, fetch.only = True, separation, only
         return await fetch.outcome()
-
-    def _ask_one(self, network: Network, plan: Plan, chooser: OneNode, finish: FinishCall) -> None:
-        """Take a call of the proxy's own to one node. Nobody waits for it."""
-        fetch = self._alone(network, plan, PROXY)
-        fetch.only = chooser, finish
-        fetch.begin()
 
     def known(self, network: Network, plan: Plan) -> bytes | None:
         """The result that the proxy has of a call without waiting; None when it has none."""
@@ -257,13 +246,11 @@ class Engine:
             self._fetch_for_all(network, plan, sole=False)
         return True
 
-    async def _part(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
-        """Fetch a part of a call, which must end at `ends` (monotonic seconds). Nobody else may join."""
+    async def _part_of_range(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
+        """Fetch a piece or a run of a range, from as many nodes as must agree."""
         if plan.rule.agree > 1:
             return await self._agree(network, plan, origin, key=None, bound=True, ends=ends).outcome()
-        fetch = self._alone(network, plan, origin, ends)
-        fetch.bound = True
-        return await fetch.outcome()
+        return await self._part(network, plan, origin, ends)
 
     def _fetch_for_all(self, network: Network, plan: Plan, *, sole: bool = True) -> None:
         """Fetch a call that nobody waits for yet; with `sole`, one process fetches it for all that share Redis."""
@@ -274,16 +261,19 @@ class Engine:
         fetch.key, fetch.sole = plan.flight_key, sole
         fetch.begin()
 
-    def _filter(self, network: Network, plan: Plan, origin: CallOrigin, waiter: Waiter) -> None:
-        """Make a filter, or ask the node that made it: the id that the client has names that node."""
-        asked = None if plan.rule.kind == "filter-new" else pinned(network, plan)
-        if asked is None:  # or the params name no filter, so that a node says what is wrong
-            self._alone(network, plan, origin).begin(waiter)
-            return
-        plan, chooser = asked
-        if chooser is None:
-            waiter.landed(filter_not_found(network, plan))
-            return
+    async def _filter(self, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:
+        """Make a filter, or ask the node that made it: the id that the client has names that node, and the call gets
+        the id as its node knows it."""
         fetch = self._alone(network, plan, origin)
-        fetch.only = chooser, partial(conclude_filter, network, self._fetching)
-        fetch.begin(waiter)
+        if plan.rule.kind == "filter-new":
+            return await fetch.outcome()
+        read = filter_id.read(plan.asked, network.name, (node.id for node in network.pool.nodes))
+        if read is None:  # the params name no filter, so that a node says what is wrong
+            return await fetch.outcome()
+        node = next((node for node in network.pool.nodes if node.id == read.node), None)
+        if node is None:  # it is gone from the settings
+            return filter_not_found(network, plan)
+        fetch.plan = plan.with_params(read.params)
+        fetch.only = OneNode(node, fetch.plan)
+        outcome = await fetch.outcome()
+        return filter_not_found(network, plan) if outcome.kind in _GONE else outcome

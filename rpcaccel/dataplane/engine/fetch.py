@@ -27,9 +27,9 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import Step
-from rpcaccel.dataplane.engine import head_loss, second_opinions
-from rpcaccel.dataplane.engine.checked_answers import LogCheck
+from rpcaccel.dataplane.engine import head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
+from rpcaccel.dataplane.engine.log_check import LogCheck
 from rpcaccel.dataplane.engine.single_flight import Flight
 from rpcaccel.dataplane.engine.store_lookup import StoreLookup
 from rpcaccel.dataplane.networks.network import Network
@@ -40,7 +40,6 @@ from rpcaccel.stores.base import Lease
 _FORWARD = Step.FORWARD  # looked up once (core.plan.planner)
 LOOK_TIME = 0.1
 """Seconds for the news of a look to go from a node through the control plane to the workers, beside two calls."""
-FinishCall = Callable[[Plan, Forwarded], Outcome]
 
 
 class Asking(Enum):
@@ -64,9 +63,8 @@ class Fetch(Flight, eq=False, kw_only=True):
     origin: CallOrigin
     ends: float = inf
     """When the fetch must be over (monotonic seconds). Infinite: `start` sets it by the deadline of the network."""
-    only: tuple[NodeChooser, FinishCall] | None = None
-    """The chooser of the one node that may be asked, so that no other is waited for or followed, and the function that
-    makes the outcome from what that node said."""
+    only: NodeChooser | None = None
+    """Chooses the one node that may be asked, so that no other is waited for or followed; None: any may be."""
     separation: Separation | None = None
     """Keeps the fetch from the nodes that fetches beside it ask; None: there are none."""
     sole: bool = False
@@ -156,7 +154,7 @@ class Fetch(Flight, eq=False, kw_only=True):
             self._task = asyncio.get_running_loop().create_task(self._broadcast(plan))
             return
         if self.only is not None:
-            chooser = self.only[0]
+            chooser = self.only
         else:
             nodes = [node for node in pool.nodes if node.id not in without] if without else pool.nodes
             address = self.origin.address
@@ -289,7 +287,7 @@ class Fetch(Flight, eq=False, kw_only=True):
             self._unwatch()
         plan, forced = machine.plan, machine.chooser.forced
         if end.failure is None and end.answer is not None and (machine.steps or machine.doubted is not None):
-            second_opinions.learn(self.network, end, machine, self.shared.own.opinions.decide, self.shared.clock())
+            self.shared.own.beside.learn(self.network, end, machine)
         if forced:
             self.shared.tally.network(self.network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
@@ -297,7 +295,7 @@ class Fetch(Flight, eq=False, kw_only=True):
         if said.failure is not None and self._check is not None and self._check.false:
             self._accept(plan, self._check.false.pop(0), checked=True)
         elif self.only is not None:
-            self._end(self.only[1](plan, said))
+            self._end(self.shared.conclude(self.network, plan, said, ()))
         elif self._asking is _LOWER:
             self._followed(plan, said)
         elif said.failure is None:
@@ -388,8 +386,8 @@ class Fetch(Flight, eq=False, kw_only=True):
             if said.answer is not None and self.separation is None:  # fetches beside one another are compared anyhow
                 sampling = network.sampling
                 sampling.credit += sampling.settings.share
-                if sampling.credit >= 1.0 and said.failure is None:
-                    shared.own.opinions.consider(network, plan, said)
+                if sampling.credit >= 1.0 and said.failure is None and not said.forced:
+                    shared.own.beside.consider(network, plan, outcome)
 
     def _waits_for_its_block(self, plan: Plan, said: Forwarded) -> bool:
         """Let a receipt of a block above the served head wait until its block is served: a client that has it expects

@@ -50,7 +50,7 @@ from rpcaccel.core.stats.histogram import BOUNDS
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.dataplane.engine.second_opinions import SecondOpinions
+from rpcaccel.dataplane.engine.beside import AskBeside
 from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
@@ -188,7 +188,7 @@ _HEAD, _NODE = CacheClass.HEAD, AnswerSource.NODE
 class OwnCalls(Protocol):
     """The calls that no client makes."""
 
-    opinions: SecondOpinions
+    beside: AskBeside
 
     def known(self, network: Network, plan: Plan) -> bytes | None:
         """The result that the proxy has of a call without waiting; None when it has none."""
@@ -319,8 +319,8 @@ class FetchContext:
     def keep(self, network: Network, plan: Plan, result: bytes, node_head: int) -> None:
         """Keep an answer of a node whose head was `node_head`, where and as long as it may be."""
         key, head_key = plan.key, plan.head_key
-        if plan.range is not None and key is None and head_key is None:
-            return  # the pieces of a run are kept one by one
+        if key is None and head_key is None and (plan.range is not None or plan.terms is not None):
+            return  # the pieces of a run are kept one by one, and what comes of a plan on terms is kept nowhere
         verdict = judge(plan, result, node_head, network.sight.view, self.memory.max_entry)
         if verdict.reason:
             network.cell(plan).skipped(verdict.reason)

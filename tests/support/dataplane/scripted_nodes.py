@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 from rpcaccel import balancers
 from rpcaccel.core.cache.memory import MemoryTier
@@ -23,7 +24,7 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
-from rpcaccel.dataplane.networks.network import Sight
+from rpcaccel.dataplane.networks.network import Network, Sight
 from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, Chooser
 from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.stores.base import NoStore
@@ -118,6 +119,18 @@ class Trace:
         self.ended.append(reply)
 
 
+class Concluding(FetchContext):
+    """Keeps how calls that were taken to the nodes ended, in the place of answers."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.said: list[Forwarded] = []
+
+    def conclude(self, network: Network, plan: Plan, forwarded: Forwarded, timed: object) -> Outcome:
+        self.said.append(forwarded)
+        return Outcome(source=AnswerSource.NODE, result=b"")
+
+
 async def forward(
     plan: Plan,
     pool: NodePool,
@@ -130,7 +143,7 @@ async def forward(
     """How the nodes of a pool answer a call; a caller that is cancelled takes it back."""
     tally, memory, rng = Tally(), MemoryTier(1 << 16, 1 << 12), Random(1)
     engine = Engine(memory, NoStore(), tally, pool.clock, rng)
-    means = FetchContext(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None, NoStore(), engine)
+    means = Concluding(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None, NoStore(), engine)
     network = SimpleNamespace(
         name="n",
         pool=pool,
@@ -139,12 +152,6 @@ async def forward(
         settings=SimpleNamespace(deadline=deadline - pool.clock()),
     )
     chooser = chooser or Chooser(plan, pool.nodes, pool.balancer, pool.rng, route_key)
-    said: list[Forwarded] = []
-
-    def finish(_plan: Plan, forwarded: Forwarded) -> Outcome:
-        said.append(forwarded)
-        return Outcome(source=AnswerSource.NODE, result=b"")
-
     fetch = Fetch(
         flights=means.flights,
         bound=True,
@@ -153,10 +160,10 @@ async def forward(
         plan=plan,
         origin=origin,
         ends=deadline,
-        only=(chooser, finish),
+        only=chooser,
     )
     await fetch.outcome()
-    (forwarded,) = said
+    (forwarded,) = means.said
     return forwarded
 
 
