@@ -14,12 +14,10 @@ Rules (architecture section 6):
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
-
 from msgspec import Struct
 
 from rpcaccel.core.dispatch.dispatch_policy import Settle, error_rank
+from rpcaccel.core.dispatch.machine import NodeChooser
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.replies.answer import Answer
@@ -50,22 +48,6 @@ class AskNode(Struct, frozen=True):
     delay: float = 0.0
 
 
-class BroadcastChooser(Protocol):
-    """Chooses nodes by eligibility and balancer."""
-
-    def next(self, avoid: Collection[str], now: float) -> Node | None:
-        """An eligible node whose id is not among `avoid`; None without one."""
-        ...
-
-    def count(self, now: float) -> int:
-        """The number of eligible nodes."""
-        ...
-
-    def nobody(self, now: float) -> Failure:
-        """The failure to report when there is no eligible node."""
-        ...
-
-
 class Broadcast:
     """The broadcast of one transaction. `start` returns the first nodes; every reply goes to `heard`."""
 
@@ -73,7 +55,7 @@ class Broadcast:
                  "hash", "open", "steps", "told", "tried")  # fmt: skip
 
     def __init__(
-        self, chooser: BroadcastChooser, budget: Budget, settings: BroadcastSettings, *, ends: float, hash: bytes | None
+        self, chooser: NodeChooser, budget: Budget, settings: BroadcastSettings, *, ends: float, hash: bytes | None
     ) -> None:
         """`ends`: deadline of the client's answer (monotonic seconds). `hash`: the transaction's hash as JSON text, if
         known."""
@@ -97,9 +79,8 @@ class Broadcast:
         self._best: Settle | None = None
         self._best_rank = -1
 
-    def start(self, now: float) -> list[Node]:
-        """The nodes to send to at once; empty without an eligible node."""
-        count = self._chooser.count(now)
+    def start(self, count: int, now: float) -> list[Node]:
+        """The nodes to send to at once, of `count` eligible ones; empty without an eligible node."""
         wanted = min(count, max(self._settings.at_least, round(self._settings.share * count)))
         nodes: list[Node] = []
         while len(nodes) < wanted and (node := self._fresh(now)) is not None:

@@ -34,7 +34,7 @@ from rpcaccel.dataplane.engine.beside import AskBeside
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
-from rpcaccel.dataplane.engine.ranges import RangeDependencies, Ranges
+from rpcaccel.dataplane.engine.ranges import Ranges
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Flight, Waiter, awaited
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, OneNode, Separation
@@ -102,7 +102,13 @@ class Engine:
             clock=clock,
         )
         self._ranges = Ranges(
-            RangeDependencies(self._part_of_range, shared.keep, self._kept, stored), memory, self.flights, clock
+            carry=self._part_of_range,
+            keep=shared.keep,
+            kept=self._kept,
+            stored=stored,
+            memory=memory,
+            flights=self.flights,
+            clock=clock,
         )
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
         self.shared, self.on_disk = shared.shared, shared.on_disk

@@ -179,13 +179,13 @@ class Fetch(Flight, eq=False, kw_only=True):
             room = pool.rooms[plan.rule.bulkhead]
             if not again:
                 self._busy_until = min(self.ends, now + room.seconds)
-            if room.wait(self, self._busy_until - now, again=again):
+            if room.wait(self._look_again, self._busy_until - now, again=again):
                 self._in_room = True
                 return
             room.refused += 1
         self._obey(done, machine)
 
-    def look_again(self) -> None:
+    def _look_again(self) -> None:
         """Try again: a node may have room now."""
         self._in_room = False
         if self._machine is not None:
@@ -207,7 +207,7 @@ class Fetch(Flight, eq=False, kw_only=True):
 
     def _unwatch(self) -> None:
         self._watched = False
-        self.network.pool.hedged.drop(self)
+        self.network.pool.hedged.pop(self, None)
 
     def _replied(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
         """Take in how an attempt ended, which is booked on its node."""
@@ -434,7 +434,7 @@ class Fetch(Flight, eq=False, kw_only=True):
         if self._watched:
             self._unwatch()
         if self._in_room and self._machine is not None:
-            self.network.pool.rooms[self._machine.plan.rule.bulkhead].leave(self)
+            self.network.pool.rooms[self._machine.plan.rule.bulkhead].leave(self._look_again)
         if self._then is not None:
             self.network.sight.leave(self._changed)
         if self._lookup is not None:

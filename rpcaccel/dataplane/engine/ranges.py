@@ -45,9 +45,9 @@ well, so that a range of which every other piece is known takes few calls."""
 INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}'
 
 
-@dataclass(frozen=True, slots=True)
-class RangeDependencies:
-    """What the engine does for a single call, which ranges use for their pieces."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranges:
+    """Cuts calls about ranges into pieces and puts the results together. One per engine."""
 
     carry: Callable[[Network, Plan, CallOrigin, float], Awaitable[Outcome]]
     """Fetches a plan, which must end at the given time (monotonic seconds)."""
@@ -58,18 +58,9 @@ class RangeDependencies:
     stored: Callable[[Network, Plan], Awaitable[tuple[Entry | None, AnswerSource]]] | None
     """The entry that the tiers behind memory have for a plan, and the tier that has it; it is put into memory. None
     when there are no such tiers."""
-
-
-class Ranges:
-    """Cuts calls about ranges into pieces and puts the results together. One per engine."""
-
-    def __init__(
-        self, way: RangeDependencies, memory: MemoryTier, flights: Flights, clock: Callable[[], float]
-    ) -> None:
-        self.way = way
-        self.memory = memory
-        self.flights = flights
-        self.clock = clock
+    memory: MemoryTier
+    flights: Flights
+    clock: Callable[[], float]
 
     def answer_now(self, network: Network, plan: Plan, span: Range) -> Outcome | None:
         """The outcome of a range that is longer than nodes take, that is empty, or that memory has as a whole; None:
@@ -112,7 +103,7 @@ class Ranges:
                 if work.too_long(plan, whole):
                     outcome = await work.run(whole)
                 else:
-                    outcome = await self.way.carry(network, plan, origin, ends)
+                    outcome = await self.carry(network, plan, origin, ends)
                     if outcome.kind not in SMALLER:
                         return outcome
                     outcome = await work.ask_for_less(plan, whole, outcome)
@@ -120,7 +111,7 @@ class Ranges:
                 return outcome
             plan = network.plan(plan.method, plan.asked)
             if plan.range is None:
-                return await self.way.carry(network, plan, origin, ends)
+                return await self.carry(network, plan, origin, ends)
             span = plan.range
 
     def _work(self, network: Network, plan: Plan, span: Range, origin: CallOrigin, ends: float) -> _Work | None:
@@ -170,7 +161,7 @@ class _Work:
         """The result of a piece that memory has. True beside it: it is that of the whole segment at the edge of a
         range, from which the piece is still to be cut."""
         if piece.open:
-            kept = self._ranges.way.kept(self._network, self._open) if self._open is not None else None
+            kept = self._ranges.kept(self._network, self._open) if self._open is not None else None
             return None if kept is None else (kept[1].result, False)
         now = self._ranges.clock()
         get = self._ranges.memory.get
@@ -227,7 +218,7 @@ class _Work:
     async def _look_further(self, found: list[bytes | None]) -> AnswerSource:
         """Ask the tiers behind memory for the pieces that memory lacks; the gets of one turn of the loop travel
         together. Returns the furthest tier that had one."""
-        stored, furthest = self._ranges.way.stored, AnswerSource.MEMORY
+        stored, furthest = self._ranges.stored, AnswerSource.MEMORY
         if stored is None:
             return furthest
         asked = [position for position, text in enumerate(found) if text is None]
@@ -347,7 +338,7 @@ class _Work:
         """Take a run to the nodes. The run has no keys, because its pieces are kept one by one."""
         async with self._gate:
             bare = replace(plan, key=None, head_key=None, shared_keys=())
-            outcome = await self._ranges.way.carry(self._network, bare, self._origin, self._ends)
+            outcome = await self._ranges.carry(self._network, bare, self._origin, self._ends)
         self._attempts += outcome.attempts
         if outcome.node:
             self._nodes[outcome.node] = None
@@ -355,7 +346,7 @@ class _Work:
 
     def _keep(self, plan: Plan, piece: Piece, result: bytes, outcome: Outcome) -> None:
         if not outcome.doubtful:
-            self._ranges.way.keep(self._network, self._piece_plan(plan, piece), result, outcome.node_head)
+            self._ranges.keep(self._network, self._piece_plan(plan, piece), result, outcome.node_head)
 
     def _piece_plan(self, plan: Plan, piece: Piece) -> Plan:
         """The plan of a piece, made from that of a run: planning a thousand pieces anew would hold up other calls."""

@@ -155,7 +155,7 @@ class Flight(Struct, eq=False, kw_only=True):
 
     def cancel(self) -> None:
         """Stop the work of the flight. Callers that wait are not told: see `abort`."""
-        raise NotImplementedError
+        raise NotImplementedError  # a Struct cannot be abstract: its metaclass is another one
 
     def abort(self) -> None:
         """Stop the work of the flight; every caller that waits gets CancelledError."""

@@ -27,7 +27,7 @@ from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
-from rpcaccel.dataplane.networks.network import Network, Sight
+from rpcaccel.dataplane.networks.network import ChainState, Network
 from rpcaccel.dataplane.upstream.batcher import Batcher
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.upstream.pool import NodePool, WaitQueue
@@ -39,7 +39,7 @@ NodeKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class NetworkDependencies:
     """The means with which networks are made; they are the same for every revision."""
 
     tally: Tally
@@ -59,7 +59,7 @@ class Build:
 
     __slots__ = ("_before", "_means", "_settling", "batchers", "networks", "opened", "upstreams")
 
-    def __init__(self, means: Means, before: Build | None = None) -> None:
+    def __init__(self, means: NetworkDependencies, before: Build | None = None) -> None:
         """`before`: the build in force, whose nodes and connectors are carried over by id."""
         self.networks: dict[str, Network] = {}
         self.upstreams: dict[NodeKey, tuple[tuple[Any, ...], HttpNodeClient]] = {}
@@ -113,7 +113,7 @@ class Build:
         )
         if before is not None:
             pool.hedged = before.pool.hedged
-        sight = before.sight if before is not None and same_chain(before.settings, settings) else Sight()
+        sight = before.sight if before is not None and same_chain(before.settings, settings) else ChainState()
         sampling = settings_mapping.sampling(settings, workers)
         network = Network(name, settings, chain, pool, means.tally, sight, means.memos, sampling)
         quotas = [settings_mapping.quota(part, workers) for part in settings.nodes]

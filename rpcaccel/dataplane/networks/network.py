@@ -25,7 +25,7 @@ REFRESH_SPAN = 30.0
 """Seconds over which node calls count for the share that may be spent on refreshes: more than a block of any chain."""
 
 
-class Sight:
+class ChainState:
     """What is known of a network, whatever settings it is served with. Calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
@@ -95,7 +95,7 @@ class Network:
         chain: Chain,
         pool: NodePool,
         tally: Tally,
-        sight: Sight,
+        sight: ChainState,
         memos: Memos,
         sampling: SamplingSettings,
     ) -> None:

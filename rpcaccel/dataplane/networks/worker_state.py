@@ -23,7 +23,7 @@ from rpcaccel.core.replies.unknown_errors import UnclassedError, UnclassedLog
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
-from rpcaccel.dataplane.networks.build import Build, Means
+from rpcaccel.dataplane.networks.build import Build, NetworkDependencies
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
@@ -49,7 +49,7 @@ class WorkerState:
         self._wall = wall
         self.memos = Memos()
         """The budget for what is remembered of calls, in all networks and on all paths."""
-        self._means = Means(
+        self._means = NetworkDependencies(
             tally=tally, clock=clock, wall=wall, rng=rng, connect=connect, memos=self.memos, unclassed=self._note
         )
         self._built = Build(self._means)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec.structs import replace
 
+from rpcaccel.core.dispatch.broadcast import Broadcast
 from rpcaccel.core.dispatch.dispatch_policy import Settle
-from rpcaccel.core.dispatch.machine import Asked
+from rpcaccel.core.dispatch.machine import Asked, Dispatch
 from rpcaccel.core.dispatch.outcome import Forwarded, Leg
 from rpcaccel.core.nodes.breaker import Verdict
 from rpcaccel.core.plan.plan import Plan
@@ -266,17 +267,10 @@ async def attempt(
         raise
 
 
-class Machine(Protocol):
-    """The state machine that decided which nodes were asked: core.dispatch.machine or core.dispatch.broadcast."""
-
-    tried: tuple[str, ...]
-    """Ids of the nodes asked, each once, in order."""
-    steps: tuple[tuple[str, FailureKind], ...]
-    """The attempts that failed: the node's id, and how."""
-
-
-def concluded(end: Settle, machine: Machine, attempts: Sequence[Attempt], *, count: int, forced: bool) -> Forwarded:
-    """How a call ended that was taken to the nodes. `attempts`: those of it that are over."""
+def concluded(
+    end: Settle, machine: Dispatch | Broadcast, attempts: Sequence[Attempt], *, count: int, forced: bool
+) -> Forwarded:
+    """How a call ended that was taken to the nodes as the machine decided. `attempts`: those of it that are over."""
     failure, node = end.failure, end.node
     made = sorted(attempts, key=_began) if len(attempts) > 1 else attempts
     head = -1

@@ -78,7 +78,7 @@ class Broadcasts:
         sure = named if plan.rule.names_itself == "keccak" else None
         machine = Broadcast(chooser, pool.budget, pool.broadcast, ends=deadline, hash=sure)
         telling = _Telling(machine, plan, pool, deadline, taken, origin)
-        for node in machine.start(pool.clock()):
+        for node in machine.start(chooser.count(pool.clock()), pool.clock()):
             self._spawn(telling.tell(node, cell))
         if machine.open:
             await asyncio.shield(telling.decided)

@@ -17,39 +17,17 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 from yarl import URL
 
+from rpcaccel.config.secrets import Secret
 from rpcaccel.core.nodes.parking import MAX_REST_SECONDS
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, kind_of_status
 from rpcaccel.core.stepwise import Steps
 from rpcaccel.core.wire import json_text, traceparent
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.upstream.redaction import Revealing, login
+from rpcaccel.dataplane.upstream.redaction import login
 
 _TRACED = traceparent.TRACEPARENT.encode()
 _OPERATORS = re.compile(rb"(?<=\n)%b: [^\r\n]*\r\n" % _TRACED)
-
-
-class Endpoint(Protocol):
-    """What a client needs of a node's settings (config.model.NodeSettings). Times are seconds."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def url(self) -> Revealing: ...
-    @property
-    def headers(self) -> Mapping[str, Revealing]: ...
-    @property
-    def max_connections(self) -> int: ...
-    @property
-    def keepalive(self) -> float: ...
-    @property
-    def connect_timeout(self) -> float: ...
-    @property
-    def timeout(self) -> float: ...
-    @property
-    def warm(self) -> int: ...
-    @property
-    def max_answer(self) -> int: ...
 
 
 class NodeCall(Protocol):
@@ -72,7 +50,7 @@ def body_text(first: int, calls: Sequence[NodeCall]) -> bytes:
     return texts[0] if len(texts) == 1 else b"[%b]" % b",".join(texts)
 
 
-def request_headers(url: URL, own: Mapping[str, Revealing]) -> dict[str, str]:
+def request_headers(url: URL, own: Mapping[str, Secret]) -> dict[str, str]:
     """The headers of every call to a node; the operator's own come last and win."""
     headers = {
         "content-type": "application/json",
@@ -85,7 +63,7 @@ def request_headers(url: URL, own: Mapping[str, Revealing]) -> dict[str, str]:
     return headers
 
 
-def request_head(url: URL, own: Mapping[str, Revealing]) -> bytes:
+def request_head(url: URL, own: Mapping[str, Secret]) -> bytes:
     """The beginning of every request to a node: the first line, and the headers that are the same for all calls."""
     headers = {"Host": url.host_port_subcomponent or "", **request_headers(url, own)}
     if (host := headers.pop("host", None)) is not None:

@@ -21,6 +21,7 @@ from aiohttp.connector import Connection
 from msgspec import Struct
 from yarl import URL
 
+from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
@@ -33,7 +34,6 @@ from rpcaccel.dataplane.upstream.connector import (
     NodeConnection,
 )
 from rpcaccel.dataplane.upstream.http_messages import (
-    Endpoint,
     HttpReply,
     NodeCall,
     body_text,
@@ -113,7 +113,7 @@ class HttpNodeClient:
     """The requests to one node. Made inside a running loop; what becomes of a request is never an exception."""
 
     def __init__(
-        self, settings: Endpoint, cell: NodeCell | None = None, *, resolver: AbstractResolver | None = None
+        self, settings: NodeSettings, cell: NodeCell | None = None, *, resolver: AbstractResolver | None = None
     ) -> None:
         """The client of the node with these settings; what it does is counted in `cell`, if there is one."""
         address = settings.url.reveal()

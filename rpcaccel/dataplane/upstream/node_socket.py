@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -19,13 +19,14 @@ from msgspec import Raw, Struct
 from yarl import URL
 
 from rpcaccel.chains.chain import LiveTable
+from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.nodes.sliding_window import Inflow
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.wire.json_text import UNREADABLE, unmarked
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.node_failures import TROUBLE, RedirectedError, not_upgraded
-from rpcaccel.dataplane.upstream.redaction import Revealing, Secrecy, login
+from rpcaccel.dataplane.upstream.redaction import Secrecy, login
 
 MAX_MESSAGE_BYTES = 16 << 20
 """Bytes of one message of a node; a longer one ends the connection."""
@@ -48,21 +49,6 @@ OnNotification = Callable[[bytes], None]
 """Called with the `result` of a notification: raw JSON text."""
 
 
-class SocketEndpoint(Protocol):
-    """What a WebSocket needs of a node's settings (config.model.NodeSettings). Times are seconds."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def url(self) -> Revealing: ...
-    @property
-    def ws(self) -> Revealing: ...
-    @property
-    def headers(self) -> Mapping[str, Revealing]: ...
-    @property
-    def connect_timeout(self) -> float: ...
-
-
 class _Params(Struct, gc=False):
     subscription: str = ""
     result: Raw = Raw(b"")
@@ -81,7 +67,7 @@ _COUNTED = frozenset({WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgTyp
 _FRAME = msgspec.json.Decoder(_Frame)
 
 
-def places(node: SocketEndpoint, rule: str, live: LiveTable, nodes: Iterable[SocketEndpoint]) -> tuple[str, ...]:
+def places(node: NodeSettings, rule: str, live: LiveTable, nodes: Iterable[NodeSettings]) -> tuple[str, ...]:
     """The addresses at which the node's WebSocket is looked for, in order. They hold the secrets of its address.
 
     Args:
@@ -112,7 +98,7 @@ def places(node: SocketEndpoint, rule: str, live: LiveTable, nodes: Iterable[Soc
 class NodeSocket:
     """A WebSocket to one node, from `open` to `close`. Nothing raises for what the node does."""
 
-    def __init__(self, node: SocketEndpoint, address: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, node: NodeSettings, address: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`address`: one of `places`; it is shown nowhere."""
         self._node = node
         self._clock = clock

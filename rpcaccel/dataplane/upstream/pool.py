@@ -34,14 +34,6 @@ _LOOKERS = 16
 """Waiting calls that may look as often as that; when more calls wait, each looks less often."""
 
 
-class WaitsForRoom(Protocol):
-    """A call for which no node has room."""
-
-    def look_again(self) -> None:
-        """Look for room again: some may have come free."""
-        ...
-
-
 class WaitQueue:
     """The waiting calls of one network and bulkhead."""
 
@@ -54,8 +46,8 @@ class WaitQueue:
         """How long a call may wait."""
         self.refused = 0
         """The number of calls, since the start, for which no node had room in time."""
-        self.waiting: OrderedDict[WaitsForRoom, asyncio.TimerHandle] = OrderedDict()
-        """The calls that wait, the one that has waited longest first, and the timer of each."""
+        self.waiting: OrderedDict[Callable[[], None], asyncio.TimerHandle] = OrderedDict()
+        """What is called for each call that waits, the one that has waited longest first, and the timer of each."""
         self._freed = 0
         """The number of calls that ended in this turn of the loop: at its end, as many waiting calls look again."""
 
@@ -65,9 +57,9 @@ class WaitQueue:
     def __repr__(self) -> str:
         return f"<wait queue, {len(self)} calls waiting>"
 
-    def wait(self, call: WaitsForRoom, seconds: float, *, again: bool = False) -> bool:
-        """Put a call into the queue: its `look_again` is called once, when room may have come free or after `seconds`
-        at the latest. False when no time is left or the queue is full.
+    def wait(self, look: Callable[[], None], seconds: float, *, again: bool = False) -> bool:
+        """Put a call into the queue: `look` is called once, when room may have come free or after `seconds` at the
+        latest. False when no time is left or the queue is full.
 
         Args:
             again: the call waited before, so it goes to the front, and a full queue does not keep it out.
@@ -75,14 +67,14 @@ class WaitQueue:
         if seconds <= 0 or (len(self.waiting) >= self.most and not again):
             return False
         wait = min(seconds, _LOOK_AGAIN * (1 + len(self.waiting) / _LOOKERS))
-        self.waiting[call] = asyncio.get_running_loop().call_later(wait, self._told, call)
+        self.waiting[look] = asyncio.get_running_loop().call_later(wait, self._told, look)
         if again:
-            self.waiting.move_to_end(call, last=False)
+            self.waiting.move_to_end(look, last=False)
         return True
 
-    def leave(self, call: WaitsForRoom) -> None:
+    def leave(self, look: Callable[[], None]) -> None:
         """Take a call out of the queue; nothing when the call is not in it."""
-        timer = self.waiting.pop(call, None)
+        timer = self.waiting.pop(look, None)
         if timer is not None:
             timer.cancel()
 
@@ -96,15 +88,15 @@ class WaitQueue:
     def _next(self) -> None:
         freed, self._freed = self._freed, 0
         turn_ends = time.monotonic() + TURN_SECONDS
-        for looked, call in enumerate([*islice(self.waiting, freed)], 1):
-            self._told(call)
+        for looked, look in enumerate([*islice(self.waiting, freed)], 1):
+            self._told(look)
             if looked < freed and time.monotonic() >= turn_ends:
                 self.free(freed - looked)
                 return
 
-    def _told(self, call: WaitsForRoom) -> None:
-        self.leave(call)
-        call.look_again()
+    def _told(self, look: Callable[[], None]) -> None:
+        self.leave(look)
+        look()
 
 
 T = TypeVar("T")
@@ -117,7 +109,7 @@ class Deadlines(dict[T, float]):
 
     One timer is set for the earliest time known when the timer was set: when the timer runs out, the things that are
     left are looked through. With some hundred calls under way that costs nothing beside a timer for each. A thing that
-    is over is taken out, by `drop` or as from any dict.
+    is over is taken out as from any dict.
     """
 
     __slots__ = ("_armed", "_expired", "_timer")
@@ -137,10 +129,6 @@ class Deadlines(dict[T, float]):
         until = self[thing] = loop.time() + seconds
         if until < self._armed:
             self._arm(loop, until)
-
-    def drop(self, thing: T) -> None:
-        """Take a thing out that is over; nothing when the thing has no deadline."""
-        self.pop(thing, None)
 
     def _arm(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
         if self._timer is not None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 from yarl import URL
 
+from rpcaccel.config.secrets import Secret
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 _SHORTEST = 6
@@ -31,14 +31,6 @@ _HIDDEN = "***"
 _CUT = "…"
 
 
-class Revealing(Protocol):
-    """A text whose value is known to the code that connects, and shown nowhere."""
-
-    def reveal(self) -> str:
-        """The value itself."""
-        ...
-
-
 def login(user: str, password: str) -> str:
     """The credentials behind "Basic" in an Authorization header (RFC 7617)."""
     return base64.b64encode(f"{user}:{password}".encode()).decode()
@@ -49,7 +41,7 @@ class Secrecy:
 
     __slots__ = ("_in_errors", "_in_texts", "_secrets")
 
-    def __init__(self, url: URL, headers: Mapping[str, Revealing]) -> None:
+    def __init__(self, url: URL, headers: Mapping[str, Secret]) -> None:
         """`headers`: those that the operator set for the node."""
         self._secrets = sorted({*_of_address(url), *_of_headers(headers)} - {""}, key=len, reverse=True)
         self._in_texts = _pattern(self._secrets)
@@ -110,7 +102,7 @@ def _of_address(url: URL) -> Iterator[str]:
             yield whole
 
 
-def _of_headers(headers: Mapping[str, Revealing]) -> Iterator[str]:
+def _of_headers(headers: Mapping[str, Secret]) -> Iterator[str]:
     for value in headers.values():
         yield value.reveal()
         yield from (word for word in value.reveal().split() if len(word) > _SHORTEST)  # "Bearer TOKEN"

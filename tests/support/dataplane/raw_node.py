@@ -6,10 +6,11 @@ import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -19,25 +20,10 @@ OK = b'{"jsonrpc":"2.0","id":%d,"result":"0x1"}\n'
 LONG = 5.0
 
 
-@dataclass
-class Hidden:
-    text: str
-
-    def reveal(self) -> str:
-        return self.text
-
-
-@dataclass
-class Settings:
-    url: Hidden
-    id: str = "a"
-    headers: dict[str, Hidden] = field(default_factory=dict)
-    max_connections: int = 8
-    keepalive: float = 10.0
-    connect_timeout: float = 2.0
-    timeout: float = LONG
-    warm: int = 0
-    max_answer: int = 256 << 20
+def node_settings(url: str, **options: object) -> NodeSettings:
+    """The settings of a node at an address; options that no operator may choose are taken as well."""
+    usual = {"id": "a", "url": url, "max_connections": 8, "timeout": LONG, "warm": 0}
+    return NodeSettings.model_validate(usual).model_copy(update=options)
 
 
 @dataclass

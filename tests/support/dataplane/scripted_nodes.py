@@ -24,7 +24,7 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
-from rpcaccel.dataplane.networks.network import Network, Sight
+from rpcaccel.dataplane.networks.network import ChainState, Network
 from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, Chooser
 from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.stores.base import NoStore
@@ -147,7 +147,7 @@ async def forward(
     network = SimpleNamespace(
         name="n",
         pool=pool,
-        sight=Sight(),
+        sight=ChainState(),
         refreshes=Budget(),
         settings=SimpleNamespace(deadline=deadline - pool.clock()),
     )

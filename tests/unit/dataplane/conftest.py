@@ -8,7 +8,7 @@ import uvloop
 from aiohttp.abc import AbstractResolver
 
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
-from tests.support.dataplane.raw_node import Connect, Hidden, RawNode, Settings
+from tests.support.dataplane.raw_node import Connect, RawNode, node_settings
 
 
 def pytest_asyncio_loop_factories(
@@ -38,8 +38,8 @@ async def connect(node: RawNode) -> AsyncIterator[Connect]:
     made: list[HttpNodeClient] = []
 
     def build(url: str | None = None, *, resolver: AbstractResolver | None = None, **options: object) -> HttpNodeClient:
-        where = Hidden(url or f"http://127.0.0.1:{node.port}/")
-        made.append(HttpNodeClient(Settings(where, **options), resolver=resolver))  # type: ignore[arg-type]
+        where = url or f"http://127.0.0.1:{node.port}/"
+        made.append(HttpNodeClient(node_settings(where, **options), resolver=resolver))
         return made[-1]
 
     yield build

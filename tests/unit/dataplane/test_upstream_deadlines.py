@@ -9,7 +9,7 @@ import pytest
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
-from tests.support.dataplane.raw_node import LONG, Call, Connect, Hidden, RawNode, Settings, ask, failure, says
+from tests.support.dataplane.raw_node import LONG, Call, Connect, RawNode, ask, failure, node_settings, says
 from tests.support.waiting import until
 from tests.unit.dataplane.test_upstream_failures import RecordingLoop
 
@@ -144,7 +144,7 @@ def test_waiting_for_a_connection_is_part_of_the_time() -> None:
         node = RawNode()
         node.script = script
         await node.start()
-        upstream = HttpNodeClient(Settings(Hidden(f"http://127.0.0.1:{node.port}/"), max_connections=1))
+        upstream = HttpNodeClient(node_settings(f"http://127.0.0.1:{node.port}/", max_connections=1))
         first = asyncio.create_task(ask(upstream, 20.0))
         await until(lambda: len(node.calls) == 1)
         second = asyncio.create_task(ask(upstream, 7.0))

@@ -10,7 +10,7 @@ import pytest
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
-from tests.support.dataplane.raw_node import OK, Call, Connect, Hidden, RawNode, Resolver, Settings, ask, failure
+from tests.support.dataplane.raw_node import OK, Call, Connect, RawNode, Resolver, ask, failure, node_settings
 from tests.support.services import SUPPORT
 from tests.support.waiting import until
 
@@ -142,9 +142,7 @@ def test_a_long_timeout_is_not_rounded_up() -> None:
     async def call() -> None:
         server = RawNode()
         await server.start()
-        upstream = HttpNodeClient(
-            Settings(Hidden(f"http://127.0.0.1:{server.port}/"), timeout=5.75, connect_timeout=5.75)
-        )
+        upstream = HttpNodeClient(node_settings(f"http://127.0.0.1:{server.port}/", timeout=5.75, connect_timeout=5.75))
         assert isinstance(await ask(upstream, 5.75), Answer)
         await upstream.close()
         await server.stop()

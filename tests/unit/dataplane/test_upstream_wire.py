@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
+from rpcaccel.config.secrets import Secret
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.node_client import Post
-from tests.support.dataplane.raw_node import LONG, OK, Call, Connect, Hidden, RawNode, ask, failure, says
+from tests.support.dataplane.raw_node import LONG, OK, Call, Connect, RawNode, ask, failure, says
 from tests.support.waiting import until
 
 SHORT = 0.1
@@ -193,7 +194,7 @@ async def test_chunks_that_are_none_are_a_broken_reply(node: RawNode, connect: C
 
 
 async def test_a_host_header_of_the_operator_replaces_ours(node: RawNode, connect: Connect) -> None:
-    await ask(connect(headers={"Host": Hidden("rpc.example"), "X-Two": Hidden("ü")}))
+    await ask(connect(headers={"Host": Secret("rpc.example"), "X-Two": Secret("ü")}))
     assert node.calls[0].head.lower().count(b"host:") == 1
     assert (node.calls[0].header("host"), node.calls[0].header("x-two")) == ("rpc.example", "ü")
 

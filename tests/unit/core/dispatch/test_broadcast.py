@@ -20,14 +20,19 @@ OK = Answer(result=b'"0xbb"')
 class InOrder:
     """Gives nodes in their order."""
 
+    forced = False
+
     def __init__(self, count: int) -> None:
         self.nodes = [Node("abcdefghi"[number]) for number in range(count)]
 
     def next(self, avoid: Collection[str], now: float) -> Node | None:
         return next((node for node in self.nodes if node.id not in avoid), None)
 
-    def count(self, now: float) -> int:
-        return len(self.nodes)
+    def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
+        return None
+
+    def behind(self, now: float) -> bool:
+        return False
 
     def nobody(self, now: float) -> Failure:
         return Failure(FailureKind.NO_NODE, "nobody", sent=False)
@@ -55,12 +60,12 @@ def said(kind: FailureKind) -> tuple[Answer, Failure]:
      (9, {"share": 0.1, "at_least": 1}, 1), (9, {"share": 0.1, "at_least": 4}, 4)],
 )  # fmt: skip
 def test_two_thirds_are_told_and_at_least_two(nodes: int, options: dict[str, float], told: int) -> None:
-    assert len(broadcast(nodes, **options).start(0.0)) == told
+    assert len(broadcast(nodes, **options).start(nodes, 0.0)) == told
 
 
 def test_the_first_acceptance_answers_and_the_others_are_still_told() -> None:
     run = broadcast(3)
-    first, second = run.start(0.0)
+    first, second = run.start(3, 0.0)
     assert run.end() is None
     assert run.heard(second, OK, None, 0.1) is None
     end = run.end()
@@ -74,7 +79,7 @@ def test_the_first_acceptance_answers_and_the_others_are_still_told() -> None:
 
 def test_a_node_that_knows_it_already_has_accepted_it() -> None:
     run = broadcast(2)
-    first, _ = run.start(0.0)
+    first, _ = run.start(2, 0.0)
     run.heard(first, *said(FailureKind.ALREADY_KNOWN), 0.1)
     end = run.end()
     assert end
@@ -84,7 +89,7 @@ def test_a_node_that_knows_it_already_has_accepted_it() -> None:
 
 def test_without_a_certain_hash_a_node_that_knows_it_is_asked_to_confirm() -> None:
     run = broadcast(1, hash=None)
-    (node,) = run.start(0.0)
+    (node,) = run.start(1, 0.0)
     run.heard(node, *said(FailureKind.ALREADY_KNOWN), 0.1)
     assert run.doubt is node
     end = run.end()
@@ -95,7 +100,7 @@ def test_without_a_certain_hash_a_node_that_knows_it_is_asked_to_confirm() -> No
 
 def test_a_node_that_is_gone_is_replaced_and_not_tried_again() -> None:
     run = broadcast(3)
-    first, _ = run.start(0.0)
+    first, _ = run.start(3, 0.0)
     ask = run.heard(first, None, refusal(FailureKind.CONNECT, sent=False), 0.1)
     assert ask
     assert (ask.node.id, ask.delay) == ("c", 0.0)
@@ -105,7 +110,7 @@ def test_a_node_that_is_gone_is_replaced_and_not_tried_again() -> None:
 
 def test_a_busy_node_is_asked_again_after_a_pause_and_not_for_ever() -> None:
     run = broadcast(2, again=2, pause=0.5)
-    first, _ = run.start(0.0)
+    first, _ = run.start(2, 0.0)
     limited = refusal(FailureKind.RATE_LIMITED)
     assert run.heard(first, None, limited, 0.1) == AskNode(first, 0.5)
     assert run.heard(first, None, refusal(FailureKind.RATE_LIMITED, retry_after=3.0), 0.7) == AskNode(first, 3.0)
@@ -114,7 +119,7 @@ def test_a_busy_node_is_asked_again_after_a_pause_and_not_for_ever() -> None:
 
 def test_a_busy_node_that_wants_longer_than_there_is_time_is_replaced() -> None:
     run = broadcast(3, ends=10.0)
-    first, _ = run.start(0.0)
+    first, _ = run.start(3, 0.0)
     ask = run.heard(first, None, refusal(FailureKind.RATE_LIMITED, retry_after=60.0), 0.1)
     assert ask
     assert ask.node.id == "c"
@@ -122,7 +127,7 @@ def test_a_busy_node_that_wants_longer_than_there_is_time_is_replaced() -> None:
 
 def test_a_reset_of_a_kept_connection_is_sent_again_at_once() -> None:
     run = broadcast(2)
-    first, _ = run.start(0.0)
+    first, _ = run.start(2, 0.0)
     reset = refusal(FailureKind.RESET_BEFORE_REPLY)
     assert run.heard(first, None, reset, 0.1) == AskNode(first)
     assert run.heard(first, None, reset, 0.2) is None
@@ -130,7 +135,7 @@ def test_a_reset_of_a_kept_connection_is_sent_again_at_once() -> None:
 
 def test_all_refusing_gives_the_most_telling_refusal() -> None:
     run = broadcast(3, share=1.0)
-    a, b, c = run.start(0.0)
+    a, b, c = run.start(3, 0.0)
     run.heard(a, None, refusal(FailureKind.TIMEOUT), 0.1)
     run.heard(b, *said(FailureKind.REJECTED), 0.2)
     run.heard(c, *said(FailureKind.UNKNOWN), 0.3)
@@ -143,7 +148,7 @@ def test_all_refusing_gives_the_most_telling_refusal() -> None:
 
 def test_without_nodes_it_says_so() -> None:
     run = broadcast(0)
-    assert run.start(0.0) == []
+    assert run.start(0, 0.0) == []
     end = run.end()
     assert end
     assert end.failure
@@ -152,14 +157,14 @@ def test_without_nodes_it_says_so() -> None:
 
 def test_what_is_broken_off_ends_too() -> None:
     run = broadcast(1)
-    run.start(0.0)
+    run.start(1, 0.0)
     run.lost()
     assert (run.open, run.told["failed"]) == (0, 1)
 
 
 def test_without_budget_nobody_takes_the_place_of_a_node_that_may_have_read_it() -> None:
     run = broadcast(3, budget=Budget(share=0.0, floor=0.0))
-    first, second = run.start(0.0)
+    first, second = run.start(3, 0.0)
     assert run.heard(first, None, refusal(FailureKind.TIMEOUT), 0.1) is None
     assert run.heard(second, None, refusal(FailureKind.CONNECT, sent=False), 0.1) is not None
 
@@ -177,7 +182,7 @@ def test_no_order_of_replies_breaks_the_rules(
     budget = Budget(share=0.0, floor=floor)
     run = broadcast(count, budget=budget, hash=HASH if sure else None, ends=20.0)
     now, paid = 0.0, 0
-    open_nodes = run.start(now)
+    open_nodes = run.start(count, now)
     gone: set[str] = set()
     for which, word, sent in replies:
         if not open_nodes:

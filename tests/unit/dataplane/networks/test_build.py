@@ -18,7 +18,6 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks.build import _CONNECTOR_FIELDS
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.networks.worker_state import WorkerState
-from rpcaccel.dataplane.upstream.http_messages import Endpoint
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.worker import Worker
 
@@ -159,6 +158,19 @@ def vars_of(build: object) -> list[object]:
     return [getattr(build, name) for name in type(build).__slots__]  # type: ignore[attr-defined]
 
 
-def test_a_session_is_made_anew_when_anything_it_is_made_from_has_changed() -> None:
-    made_from = {name for name, value in vars(Endpoint).items() if isinstance(value, property)}
-    assert made_from - {"id", "warm"} == set(_CONNECTOR_FIELDS)
+class Noting(NodeSettings):
+    """Notes which settings are read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        read.add(name)
+        return super().__getattribute__(name)
+
+
+read: set[str] = set()
+
+
+async def test_a_client_is_made_anew_when_anything_it_is_made_from_has_changed() -> None:
+    node = Noting.model_validate({"id": "a", "url": "http://127.0.0.1:1"})
+    read.clear()
+    await HttpNodeClient(node).close()
+    assert read - {"id", "warm"} == set(_CONNECTOR_FIELDS)

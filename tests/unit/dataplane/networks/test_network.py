@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
-from rpcaccel.dataplane.networks.network import Sight
+from rpcaccel.dataplane.networks.network import ChainState
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
 from tests.support.waiting import until
 
 
 async def test_who_waits_for_a_change_is_told_when_it_comes_or_when_time_is_up() -> None:
-    sight, told = Sight(), []
+    sight, told = ChainState(), []
     calls = [lambda number=number: told.append(number) for number in range(4)]
     for call in calls[:3]:
         sight.wait(10, call)

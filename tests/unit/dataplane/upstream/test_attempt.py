@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt
 from rpcaccel.dataplane.upstream.pool import NodePool
 from tests.support.dataplane.fake_client import FakeClient, plan_of, pool_of
+from tests.support.waiting import until
 
 PLAN = plan_of(Rule(method="m", cache=CacheClass.HEAD))
 
@@ -210,21 +212,14 @@ async def test_what_one_reply_says_to_several_attempts_is_booked_for_each() -> N
 
 
 async def test_room_that_several_attempts_leave_is_for_as_many_calls_that_wait() -> None:
-    class Waits:
-        """Implements WaitsForRoom."""
-
-        looked = 0
-
-        def look_again(self) -> None:
-            self.looked += 1
-
     made, pool, _, _ = together(3)
-    waiting = [Waits() for _ in range(5)]
+    looked: list[int] = []
+    waiting = [partial(looked.append, number) for number in range(5)]
     for one in waiting:
         pool.rooms[Bulkhead.LIGHT].wait(one, 1.0)
     Attempt.settle(made, [Answer(result=b"1")] * 3)
-    await asyncio.sleep(0)
-    assert [one.looked for one in waiting] == [1, 1, 1, 0, 0]
+    await until(lambda: len(looked) >= 3)
+    assert looked == [0, 1, 2]
     for one in waiting:
         pool.rooms[Bulkhead.LIGHT].leave(one)
 

@@ -32,8 +32,7 @@ async def test_what_is_over_is_not_told() -> None:
     deadlines = Deadlines(late.append)
     deadlines.add("over", 0.01)
     deadlines.add("late", 0.03)
-    deadlines.drop("over")
-    deadlines.drop("never there")
+    del deadlines["over"]
     await wait_for(late, 1)
     assert late == ["late"]
 
@@ -45,7 +44,7 @@ async def test_one_that_expires_may_drop_another_and_add_a_third() -> None:
     def expired(thing: str) -> None:
         late.append(thing)
         if thing == "first":
-            deadlines.drop("second")
+            del deadlines["second"]
             deadlines.add("third", 0.01)
 
     deadlines = Deadlines(expired)
@@ -72,7 +71,7 @@ async def test_there_is_one_timer_for_all() -> None:
     deadlines = Counting(lambda _thing: None)
     for number in range(1000):
         deadlines.add(number, 10.0)
-        deadlines.drop(number)
+        del deadlines[number]
     assert len(set_for) == 1
     assert call_at == loop.call_at
     assert "0" in repr(deadlines)

@@ -4,15 +4,8 @@ from dataclasses import dataclass
 import pytest
 from yarl import URL
 
+from rpcaccel.config.secrets import Secret
 from rpcaccel.dataplane.upstream.http_messages import body_text, request_head, request_headers, traced_head
-
-
-@dataclass
-class Hidden:
-    text: str
-
-    def reveal(self) -> str:
-        return self.text
 
 
 @dataclass
@@ -57,7 +50,7 @@ def test_compression_is_asked_for_over_a_network(host: str) -> None:
 
 def test_the_operators_headers_win() -> None:
     headers = request_headers(
-        URL("http://u:p@10.0.0.7"), {"Accept-Encoding": Hidden("br"), "Authorization": Hidden("X")}
+        URL("http://u:p@10.0.0.7"), {"Accept-Encoding": Secret("br"), "Authorization": Secret("X")}
     )
     assert (headers["accept-encoding"], headers["authorization"]) == ("br", "X")
 
@@ -70,7 +63,7 @@ def test_credentials_of_the_address_become_an_authorization_header() -> None:
 
 
 def test_the_head_says_where_and_what_and_the_host_header_comes_first() -> None:
-    head = request_head(URL("http://joe:pw@10.0.0.7:9500/v3/key?x=1#f"), {"X-Key": Hidden("k")})
+    head = request_head(URL("http://joe:pw@10.0.0.7:9500/v3/key?x=1#f"), {"X-Key": Secret("k")})
     assert head.split(b"\r\n") == [
         b"POST /v3/key?x=1 HTTP/1.1",
         b"Host: 10.0.0.7:9500",
@@ -92,13 +85,13 @@ def test_the_host_header_holds_the_port_where_it_is_not_the_usual_one(url: str, 
 
 
 def test_a_host_header_of_the_operator_is_the_only_one() -> None:
-    head = request_head(URL("http://h/"), {"HOST": Hidden("rpc.example")})
+    head = request_head(URL("http://h/"), {"HOST": Secret("rpc.example")})
     assert head.lower().count(b"host:") == 1
     assert b"\r\nHost: rpc.example\r\n" in head
 
 
 def test_a_traced_call_tells_its_own_span_and_no_other() -> None:
-    head = request_head(URL("http://h/"), {"TraceParent": Hidden("00-x-y-01"), "x-traceparent": Hidden("1")})
+    head = request_head(URL("http://h/"), {"TraceParent": Secret("00-x-y-01"), "x-traceparent": Secret("1")})
     assert b"\r\ntraceparent: 00-x-y-01\r\n" in head
     traced = traced_head(head, "00-a-b-01")
     assert traced.endswith(b"\r\n")

@@ -9,6 +9,7 @@ import socket
 import pytest
 from aiohttp.abc import ResolveResult
 
+from rpcaccel.config.secrets import Secret
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -17,13 +18,12 @@ from tests.support.dataplane.raw_node import (
     OK,
     Call,
     Connect,
-    Hidden,
     One,
     RawNode,
     Resolver,
-    Settings,
     ask,
     failure,
+    node_settings,
     together,
 )
 from tests.support.waiting import until
@@ -61,7 +61,7 @@ async def test_a_compressed_answer_is_unpacked(node: RawNode, connect: Connect) 
         call.reply(gzip.compress(OK % call.id), headers="Content-Encoding: gzip\r\n")
 
     node.script = script
-    got = await ask(connect(headers={"Accept-Encoding": Hidden("gzip")}))
+    got = await ask(connect(headers={"Accept-Encoding": Secret("gzip")}))
     assert isinstance(got, Answer)
     assert got.result == b'"0x1"'
     assert node.calls[0].header("accept-encoding") == "gzip"
@@ -111,7 +111,7 @@ async def test_credentials_reach_the_node_as_a_header_and_nobody_else(node: RawN
 
     node.script = script
     url = f"http://joe:hunter22@127.0.0.1:{node.port}/v3/0123456789abcdef"
-    upstream = connect(url, headers={"X-Key": Hidden("top-secret")})
+    upstream = connect(url, headers={"X-Key": Secret("top-secret")})
     got = await failure(upstream)
     assert node.calls[0].header("authorization") == "Basic am9lOmh1bnRlcjIy"
     assert node.calls[0].header("x-key") == "top-secret"
@@ -254,7 +254,7 @@ class NamesNothing(Resolver):
 async def test_the_clients_of_one_node_count_in_one_cell(node: RawNode, connect: Connect) -> None:
     before = connect()
     await ask(before)
-    after = HttpNodeClient(Settings(Hidden(f"http://127.0.0.1:{node.port}/")), before.cell)
+    after = HttpNodeClient(node_settings(f"http://127.0.0.1:{node.port}/"), before.cell)
     await ask(after)
     await until(lambda: before.cell.connections_idle == 2)
     await after.close()

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from rpcaccel.dataplane.upstream.pool import WaitQueue
 from tests.support.waiting import until
 
 
-class Call:
-    """A call that notes when it is to look again."""
-
-    def __init__(self, name: str, told: list[str]) -> None:
-        self.name = name
-        self.told = told
-
-    def look_again(self) -> None:
-        self.told.append(self.name)
-
-
-def calls(names: str) -> tuple[list[Call], list[str]]:
+def calls(names: str) -> tuple[list[Callable[[], None]], list[str]]:
+    """Calls that note when they are to look again."""
     told: list[str] = []
-    return [Call(name, told) for name in names], told
+    return [partial(told.append, name) for name in names], told
 
 
 async def test_who_waited_longest_goes_first_one_for_each_call_that_ends() -> None:

@@ -1,28 +1,20 @@
 """What a node echoes of its address and headers is hidden, and nothing else."""
 
 import json
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
+from rpcaccel.config.secrets import Secret
 from rpcaccel.dataplane.upstream.redaction import Secrecy, login
 
 KEY = "0123456789abcdef"
 
 
-@dataclass
-class Hidden:
-    text: str
-
-    def reveal(self) -> str:
-        return self.text
-
-
 def of(url: str, **headers: str) -> Secrecy:
-    return Secrecy(URL(url), {name: Hidden(text) for name, text in headers.items()})
+    return Secrecy(URL(url), {name: Secret(text) for name, text in headers.items()})
 
 
 @pytest.mark.parametrize(
