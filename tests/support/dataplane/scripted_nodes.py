@@ -16,7 +16,6 @@ from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
@@ -29,6 +28,7 @@ from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, Chooser
 from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.stores.base import NoStore
 from tests.support.dataplane.fake_client import FakeClient
+from tests.support.plans import plan_of
 
 Reply = Answer | Failure
 Behaviour = Callable[[float], Awaitable[Reply]]
@@ -195,17 +195,7 @@ class World:
         hedge_after: float | None = None,
         origin: CallOrigin = PROXY,
     ) -> Forwarded:
-        rule = Rule(method="m", cache=CacheClass.HEAD, repeat=repeat, heavy=heavy)
-        plan = Plan(
-            network="n",
-            method="m",
-            rule=rule,
-            params=b"[1]",
-            asked=b"[1]",
-            cache=CacheClass.HEAD,
-            block=block,
-            hedge=True,
-        )
+        plan = plan_of(params=b"[1]", repeat=repeat, heavy=heavy, block=block, hedge=True)
         deadline = self.pool.clock() + within
         if hedge_after is not None:
             self.pool.hedging = Hedging(at_least=hedge_after, samples=1)

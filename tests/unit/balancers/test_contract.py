@@ -34,11 +34,6 @@ def test_it_says_what_it_aims_at_unless_that_is_shares_by_weight(name: str) -> N
     assert bool(balancers.aim(name)) is (name != "smooth_weighted")
 
 
-def test_a_single_node_takes_everything(name: str) -> None:
-    nodes = nodes_of(1)
-    assert loaded(name, nodes).pick(nodes, route_key=b"k", now=1.0, rng=Random(1)) is nodes[0]
-
-
 def test_nobody_to_choose_from_is_an_error(name: str) -> None:
     nodes = nodes_of(0, 0)
     balancer = loaded(name, nodes)

@@ -24,6 +24,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.dataplane.upstream.chooser import Chooser
 from tests.support.dataplane.world import HEAD, World
+from tests.support.plans import plan_of
 from tests.support.properties import examples
 
 MISSING = Answer(error=b'{"code":-32601,"message":"the method m does not exist/is not available"}')
@@ -46,9 +47,7 @@ class Fleet:
 
     def begin(self, method: str = "m", *, known: bool = False) -> None:
         rule = Rule(method=method, cache=CacheClass.NEVER) if known else UNKNOWN_RULE
-        plan = Plan(
-            network="n", method=method, rule=rule, params=b"[]", asked=b"[]", cache=rule.cache, block=None, hedge=False
-        )
+        plan = plan_of(method, rule=rule, cache=CacheClass.NEVER)
         chooser = Chooser(plan, self.nodes, self._balancer, self._rng)
         run = Dispatch(plan, chooser, self.budget, DispatchSettings(), ends=1e9)
         self._obey(run, plan, run.start(self.now))
@@ -92,15 +91,6 @@ def test_no_call_is_told_that_the_method_is_missing_while_a_node_has_it(
             fleet.reply(event)
     fleet.finish()
     assert [end.failure for end in fleet.ends if end.failure] == []
-
-
-def test_a_hundred_first_calls_at_once_find_the_one_node_of_eight() -> None:
-    fleet = Fleet(8, {5}, Random(1))
-    for _ in range(100):
-        fleet.begin()
-    fleet.finish()
-    assert [end.failure for end in fleet.ends if end.failure] == []
-    assert len(fleet.ends) == 100
 
 
 def test_a_method_that_every_node_lacks_is_asked_of_each_once_and_then_of_one() -> None:

@@ -10,7 +10,7 @@ import pytest
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
-from tests.support.dataplane.raw_node import OK, Call, Connect, RawNode, Resolver, ask, failure, node_settings
+from tests.support.dataplane.raw_node import Call, Connect, RawNode, Resolver, ask, failure, node_settings
 from tests.support.services import SUPPORT
 from tests.support.waiting import until
 
@@ -154,17 +154,6 @@ def test_a_long_timeout_is_not_rounded_up() -> None:
     assert not [delay for delay in loop.delays if 5.75 < delay <= 7.0]
 
 
-async def test_an_answer_that_stops_halfway_is_a_timeout_when_the_connection_stays(
-    node: RawNode, connect: Connect
-) -> None:
-    async def script(call: Call) -> None:
-        call.reply(b'{"id"', length=100)
-
-    node.script = script
-    got = await failure(connect(), 0.5)
-    assert (got.kind, got.text) == (FailureKind.TIMEOUT, "only a part of the answer came within 0.5 s")
-
-
 async def test_half_a_body_is_a_broken_reply(node: RawNode, connect: Connect) -> None:
     async def script(call: Call) -> None:
         call.reply(b'{"jsonrpc":"2.0"', length=100)
@@ -197,15 +186,6 @@ async def test_a_body_that_is_not_what_its_encoding_says_is_a_broken_reply(node:
     assert (await failure(connect())).kind is FailureKind.BROKEN_REPLY
 
 
-async def test_something_that_is_not_http_is_a_broken_reply(node: RawNode, connect: Connect) -> None:
-    async def script(call: Call) -> None:
-        call.writer.write(b"\x00\x01SSH-2.0-OpenSSH\r\n\r\n")
-
-    node.script = script
-    got = await failure(connect())
-    assert (got.kind, got.text) == (FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
-
-
 @pytest.mark.parametrize("how", ["close", "reset"])
 async def test_a_kept_connection_that_ends_without_a_byte_is_a_reset_before_the_reply(
     node: RawNode, connect: Connect, how: str
@@ -236,32 +216,6 @@ async def test_a_new_connection_that_ends_without_a_byte_is_a_broken_reply(
     assert len(node.calls) == 1, "it was not sent again"
 
 
-async def test_an_html_page_with_status_502_is_told_by_its_title(node: RawNode, connect: Connect) -> None:
-    async def script(call: Call) -> None:
-        call.reply(b"<html><head><title>502 Bad Gateway</title></head></html>", status=502)
-
-    node.script = script
-    got = await failure(connect())
-    assert got.kind is FailureKind.HTTP_STATUS
-    assert got.text == "the node failed: HTTP 502, an HTML page (502 Bad Gateway)"
-
-
-async def test_an_empty_body_is_no_answer(node: RawNode, connect: Connect) -> None:
-    async def script(call: Call) -> None:
-        call.reply(b"")
-
-    node.script = script
-    assert (await failure(connect())).kind is FailureKind.NOT_JSON_RPC
-
-
-async def test_an_answer_to_another_call_is_no_answer(node: RawNode, connect: Connect) -> None:
-    async def script(call: Call) -> None:
-        call.reply(OK % (call.id + 1))
-
-    node.script = script
-    assert (await failure(connect())).kind is FailureKind.WRONG_ID
-
-
 async def test_a_rate_limit_says_how_long_to_stay_away(node: RawNode, connect: Connect) -> None:
     async def script(call: Call) -> None:
         call.reply(b"", status=429, headers="Retry-After: 7\r\n")
@@ -278,18 +232,3 @@ async def test_a_redirect_is_not_followed(node: RawNode, connect: Connect) -> No
     node.script = script
     assert (await failure(connect())).kind is FailureKind.MISCONFIGURED
     assert len(node.calls) == 1
-
-
-async def test_a_caller_that_leaves_gives_its_connection_back_to_nobody(node: RawNode, connect: Connect) -> None:
-    async def script(_call: Call) -> None:
-        await asyncio.Event().wait()
-
-    node.script = script
-    upstream = connect()
-    task = asyncio.create_task(ask(upstream))
-    await until(lambda: len(node.calls) == 1)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await until(lambda: upstream.cell.connections_open == 0)
-    await until(lambda: upstream.cell.connections_idle == 0)

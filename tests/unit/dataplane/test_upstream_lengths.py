@@ -13,7 +13,7 @@ import pytest
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.wire.http_reply import RATIO, UNPACKED_FREELY, HttpReplyReader
-from tests.support.dataplane.raw_node import LONG, Call, Connect, RawNode, Script, ask, failure, together
+from tests.support.dataplane.raw_node import LONG, Call, Connect, RawNode, Script, ask, failure
 from tests.support.waiting import until
 
 MIB = 1 << 20
@@ -50,7 +50,6 @@ def without_end(start: bytes, piece: bytes, closed: asyncio.Event) -> Script:
 
 
 @cache
-@cache
 def packed(size: int) -> bytes:
     """An answer of about `size` bytes that packs as well as gzip can pack."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
@@ -77,14 +76,6 @@ async def test_an_answer_without_an_end_is_cut_off_at_its_bound(
     async with asyncio.timeout(LONG):
         await given_up.wait()
     await until(lambda: upstream.cell.connections_open == 0)
-
-
-async def test_a_batch_whose_answers_are_too_long_together_fails_as_a_whole(
-    node: RawNode, connect: Connect, given_up: asyncio.Event
-) -> None:
-    node.script = without_end(*ENDLESS["chunks"], given_up)
-    got = await together(connect(max_answer=MIB), 2, timeout=60.0)
-    assert [item.kind for item in got if not isinstance(item, Answer)] == [FailureKind.OVERSIZED] * 2
 
 
 async def test_an_answer_as_long_as_the_bound_is_taken_and_one_byte_more_is_not(

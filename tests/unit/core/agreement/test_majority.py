@@ -12,15 +12,13 @@ from rpcaccel.core.agreement.majority import believed, is_fixed, is_proven, join
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
+from tests.support.plans import plan_of
 
 VIEW = ChainSnapshot(head=100, final=100, doubt=10)
 
 
 def plan(block: int | None = 50, *, final: bool = True, **rule: Any) -> Plan:
-    made = Rule(method="m", cache=CacheClass.BY_NUMBER, **rule)
-    return Plan(
-        network="n", method="m", rule=made, params=b"[]", asked=b"[]", cache=made.cache, block=block, final=final
-    )
+    return plan_of(cache=CacheClass.BY_NUMBER, block=block, final=final, **rule)
 
 
 def same(one: int, other: int) -> bool:
@@ -99,7 +97,7 @@ def test_a_transaction_that_was_pooled_when_one_node_was_asked_is_nobodys_fault(
 
 def test_a_block_by_its_hash_that_some_nodes_never_saw_is_nobodys_fault_where_branches_are_abandoned() -> None:
     rule = Rule(method="m", cache=CacheClass.BY_NUMBER)
-    by_hash = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=CacheClass.FOREVER, final=True)
+    by_hash = plan_of(rule=rule, cache=CacheClass.FOREVER, final=True)
     answers = [b'{"number":"0x32"}', b"null", b"null"]
     assert not proven(by_hash, answers, [100] * 3, may_reorganise=True)
     assert proven(by_hash, answers, [100] * 3)

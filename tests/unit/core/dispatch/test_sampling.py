@@ -11,16 +11,14 @@ from rpcaccel.core.dispatch.sampling import MOST_CREDIT, Sampling, SamplingSetti
 from rpcaccel.core.nodes.limits import Quota, QuotaLimits
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass
+from tests.support.plans import plan_of
 
 DAY = 86_400.0
 
 
-def plan(
-    cache: CacheClass = CacheClass.BY_NUMBER, *, final: bool = True, rule: Rule | None = None, **more: Any
-) -> Plan:
-    made = rule or Rule(method="m", cache=cache, **more)
-    return Plan(network="n", method="m", rule=made, params=b"[]", asked=b"[]", cache=cache, final=final)
+def plan(cache: CacheClass = CacheClass.BY_NUMBER, **fields: Any) -> Plan:
+    return plan_of(cache=cache, **{"final": True, **fields})
 
 
 @given(st.lists(st.booleans(), max_size=3000), st.sampled_from([0.001, 0.005, 0.1, 1.0]), st.integers(1, 2))

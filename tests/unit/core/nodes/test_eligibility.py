@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,21 +12,7 @@ from rpcaccel.core.nodes.parking import Parking
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN_RULE, Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
-
-
-def plan(
-    method: str = "m", *, min_head: int = -1, block: int | None = None, needs: tuple[str, ...] = (), **rule: Any
-) -> Plan:
-    return Plan(
-        network="n",
-        method=method,
-        rule=Rule(method=method, cache=CacheClass.HEAD, needs=needs, **rule),  # type: ignore[arg-type]
-        params=b"[]",
-        asked=b"[]",
-        cache=CacheClass.HEAD,
-        min_head=min_head,
-        block=block,
-    )
+from tests.support.plans import plan_of as plan
 
 
 def with_state(**state: object) -> Node:
@@ -89,11 +73,6 @@ def test_a_node_a_block_late_still_answers_what_does_not_need_the_newest() -> No
     late = with_state(head=99)
     assert eligible([late], plan(min_head=99), 0.0).nodes == [late]
     assert eligible([late], plan(min_head=100), 0.0).nodes == []
-
-
-def test_a_node_of_unknown_head_gets_calls_about_no_block() -> None:
-    assert eligible([Node("a")], plan(), 0.0).nodes
-    assert not eligible([Node("a")], plan(min_head=0), 0.0).nodes
 
 
 def test_a_node_without_stated_roles_is_held_able_until_it_denies() -> None:
@@ -320,17 +299,6 @@ def test_a_node_without_the_tag_of_a_route_does_not_come_along(answering: bool |
     assert may_come([with_state(answering=answering, tags=frozenset({"logs"}))], routed, 0.0)
 
 
-def test_an_invented_method_is_asked_of_one_node_once_all_said_that_they_have_not_got_it() -> None:
-    nodes = [Node("a"), Node("b"), Node("c")]
-    invented = replace(plan("invented_1"), rule=UNKNOWN_RULE)
-    for node in nodes:
-        node.learn(FailureKind.METHOD_MISSING, invented, 1.0)
-    found = eligible(nodes, invented, 2.0)
-    assert (len(found.nodes), found.forced) == (1, True)
-    assert [judge(node, plan("invented_1"), 2.0) for node in nodes] == [Ineligibility.NONE] * 3
-    assert len(eligible(nodes, invented, 2.0 + LACKS_FOR).nodes) == 3
-
-
 INDEXED = plan(needs=("explorer",))
 
 
@@ -397,16 +365,6 @@ def test_whatever_heavy_and_unknown_calls_are_under_way_a_light_one_may_go_to_ev
             nodes[which].begin(0.0, bulkhead)
     assert eligible(nodes, plan(), 0.0).nodes == nodes
     assert all(node.held[bulkhead] <= node.max_heavy for node in nodes for bulkhead in plans)
-
-
-def test_a_node_whose_places_for_heavy_calls_are_taken_stands_by_and_says_so() -> None:
-    full, free = Node("full"), Node("free")
-    for _ in range(full.max_heavy):
-        full.begin(0.0, Bulkhead.HEAVY)
-    heavy = replace(plan(), rule=Rule(method="m", cache=CacheClass.HEAD, heavy=True))
-    found = explain([full, free], heavy, 0.0)
-    assert found.nodes == [free]
-    assert [said for _, said in found.standing_by] == ["node full has as many heavy calls as it may have at once"]
 
 
 @pytest.mark.parametrize(

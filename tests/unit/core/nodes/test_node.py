@@ -14,18 +14,7 @@ from rpcaccel.core.nodes.parking import DIFFERENT
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import OLD_STATE, UNKNOWN_RULE, Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
-
-
-def plan(method: str = "m", *, block: int | None = None, **rule: object) -> Plan:
-    return Plan(
-        network="n",
-        method=method,
-        rule=Rule(method=method, cache=CacheClass.HEAD, **rule),  # type: ignore[arg-type]
-        params=b"[]",
-        asked=b"[]",
-        cache=CacheClass.HEAD,
-        block=block,
-    )
+from tests.support.plans import plan_of as plan
 
 
 @dataclass
@@ -106,14 +95,6 @@ def test_a_changed_weight_keeps_what_was_learnt() -> None:
     assert "x" in node.lacks
 
 
-def test_a_method_that_is_refused_rests_until_it_is_answered() -> None:
-    node = Node("a")
-    node.learn(FailureKind.RATE_LIMITED, plan(), 10.0, retry_after=7.0)
-    assert node.parking.resting(10.0) == {"m": 17.0}
-    node.answered([begun(node, 16.9, plan())], 17.0)
-    assert not node.parking.methods
-
-
 def test_each_refused_method_rests_until_it_is_answered_itself() -> None:
     node = Node("a")
     for method in ("a", "b"):
@@ -191,14 +172,6 @@ def test_a_method_that_reaches_back_less_far_than_the_state_says_nothing_of_the_
     assert node.windows["eth_getProof"][0] == 11
 
 
-def test_a_failure_of_transport_teaches_nothing_lasting() -> None:
-    node = Node("a")
-    node.learn(FailureKind.TIMEOUT, plan(), 1.0)
-    assert not node.lacks
-    assert node.parking.until < 1.0
-    assert repr(node) == "<node a weight 1 head -1 in flight 0 closed>"
-
-
 def test_a_closed_door_is_remembered_by_method_until_the_probes_are_let_in_again() -> None:
     node = Node("a")
     node.learn(FailureKind.UNAUTHORIZED, plan("debug_x"), 1.0)
@@ -229,8 +202,6 @@ def test_a_node_that_says_it_is_something_else_now_is_asked_again_for_what_it_la
     assert node.lacks
     node.hear({"explorer": True})
     assert (node.lacks, node.has("explorer"), node.has("archive")) == ({}, True, None)
-
-    assert (node.barred, node.lacks) == ("", {})
 
 
 @pytest.mark.parametrize("full", Bulkhead)

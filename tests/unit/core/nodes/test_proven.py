@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,24 +11,11 @@ from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.nodes.eligibility import Ineligibility, eligible, explain, judge
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import CacheClass, Rule
+from tests.support.plans import plan_of
 
 HEAD = 10_000
+call = partial(plan_of, head=HEAD)
 TRACED = frozenset({"debug_traceCall"})
-
-
-def call(method: str = "m", *, block: int | None = None, first: int | None = None, **rule: Any) -> Plan:
-    return Plan(
-        network="n",
-        method=method,
-        rule=Rule(method=method, cache=CacheClass.HEAD, **rule),
-        params=b"[]",
-        asked=b"[]",
-        cache=CacheClass.HEAD,
-        block=block,
-        first_block=first,
-        head=HEAD,
-    )
 
 
 def state(block: int) -> Plan:
@@ -35,7 +23,7 @@ def state(block: int) -> Plan:
 
 
 def logs(first: int, last: int) -> Plan:
-    return call("eth_getLogs", first=first, block=last, split="logs")
+    return call("eth_getLogs", first_block=first, block=last, split="logs")
 
 
 def node(id: str = "a", *, roles: frozenset[str] = frozenset(), proving: bool = False, **proof: Any) -> Node:

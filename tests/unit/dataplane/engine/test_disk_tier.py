@@ -105,17 +105,6 @@ async def test_what_the_operator_lets_age_is_not_kept_on_disk(tmp_path: Path) ->
         assert (await asked_again(proxy, *BLOCK)).cache == "miss"
 
 
-async def test_of_a_chain_begun_anew_nothing_is_found(tmp_path: Path) -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:
-        proxy.see(genesis="0x" + "11" * 32)
-        await proxy.call(*BLOCK)
-        await written(proxy, 1)
-        assert (await asked_again(proxy, *BLOCK)).cache == "disk"
-    async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:
-        proxy.see(genesis="0x" + "22" * 32)
-        assert (await proxy.call(*BLOCK)).cache == "miss"
-
-
 async def test_of_a_chain_begun_anew_with_the_same_block_0_nothing_is_found(tmp_path: Path) -> None:
     zero, old, new = ("0x" + pair * 32 for pair in ("11", "22", "33"))
     async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:

@@ -93,54 +93,6 @@ async def test_a_dead_node_is_passed_over_and_then_left_alone() -> None:
 
 
 @instantly
-async def test_a_write_is_not_sent_twice() -> None:
-    world = World(Scripted(breaks(FailureKind.BROKEN_REPLY)), Scripted(WELL))
-    found = await world.call(repeat=False)
-    assert found.failure
-    assert found.failure.kind is FailureKind.BROKEN_REPLY
-    assert world.asked == [1, 0]
-
-
-@instantly
-async def test_a_revert_passes_through_and_counts_as_health() -> None:
-    world = World(Scripted(error("revert")), Scripted(WELL))
-    found = await world.call()
-    assert found.answer
-    assert found.answer.error
-    assert found.failure
-    assert found.failure.kind is FailureKind.REVERT
-    assert world.asked == [1, 0]
-    assert not world.nodes[0].latency.known
-
-
-@instantly
-async def test_a_node_that_lacks_the_method_is_not_asked_for_it_again() -> None:
-    world = World(Scripted(error("missing")), Scripted(WELL))
-    assert (await world.call()).steps == (("a", FailureKind.METHOD_MISSING),)
-    for _ in range(4):
-        assert (await world.call()).node_id == "b"
-    assert world.asked == [1, 5]
-
-
-@instantly
-async def test_when_nobody_has_the_method_one_node_says_so() -> None:
-    world = World(Scripted(error("missing")), Scripted(error("missing")))
-    await world.call()
-    assert world.asked == [1, 1]
-    found = await world.call()
-    assert sum(world.asked) == 3
-    assert found.answer
-    assert found.forced
-
-
-@instantly
-async def test_a_pruned_answer_teaches_the_bound() -> None:
-    world = World(Scripted(error("pruned")), Scripted(WELL))
-    await world.call(block=41)
-    assert [below for below, _ in world.nodes[0].windows.values()] == [42]
-
-
-@instantly
 async def test_a_rate_limited_node_is_parked_and_not_blamed() -> None:
     world = World(Scripted(says(Failure(FailureKind.RATE_LIMITED, "429", retry_after=60.0))), Scripted(WELL))
     for _ in range(10):
@@ -171,16 +123,6 @@ async def test_the_least_bad_is_asked_when_all_are_out_and_recovery_needs_nobody
 
 
 @instantly
-async def test_no_node_fit_is_said_without_asking() -> None:
-    world = World(Scripted(WELL))
-    world.nodes[0].chain_ok = False
-    found = await world.call()
-    assert found.failure
-    assert found.failure.kind is FailureKind.NO_NODE
-    assert (found.attempts, found.node_id) == (0, "")
-
-
-@instantly
 async def test_the_deadline_holds_over_all_attempts() -> None:
     world = World(*[Scripted(hang) for _ in range(3)])
     world.nodes[0].timeout = 0.05
@@ -192,15 +134,6 @@ async def test_the_deadline_holds_over_all_attempts() -> None:
     assert world.asked == [1, 1, 0]
     assert world.nodes[0].breaker.in_row == 1
     assert world.nodes[1].breaker.in_row == 0, "it was not given its full time"
-
-
-@instantly
-async def test_what_is_not_there_yet_is_asked_again_a_block_later() -> None:
-    settings = DispatchSettings(behind_pause=0.02)
-    world = World(Scripted(error("behind"), WELL), settings=settings)
-    world.nodes[0].head = 5
-    found = await world.call(block=5)
-    assert (found.failure, found.attempts) == (None, 2)
 
 
 @pytest.mark.parametrize("hedge_after", [None, 0.01])
@@ -245,15 +178,6 @@ async def test_who_polls_for_a_block_that_nobody_has_is_told_so_at_once_by_one_n
     started = world.pool.clock()
     found = await world.call(block=6)
     assert (found.attempts, sum(world.asked)) == (1, 1)
-    assert world.pool.clock() - started < 0.2
-
-
-@instantly
-async def test_where_no_block_is_named_others_are_asked_and_nobody_waits() -> None:
-    settings = DispatchSettings(behind_pause=0.5)
-    world = World(Scripted(error("behind")), Scripted(error("behind")), settings=settings)
-    started = world.pool.clock()
-    assert (await world.call()).attempts == 2
     assert world.pool.clock() - started < 0.2
 
 

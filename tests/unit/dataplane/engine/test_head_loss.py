@@ -146,8 +146,9 @@ def test_who_calls_when_others_have_waited_need_not_wait_again(world: World) -> 
     assert not fourth.done(), "which was another absence"
 
 
-def wait_for_a_method_that_the_head_node_refuses(world: World) -> None:
-    """The first call waits as long as calls may, and is answered by a node behind."""
+def test_another_methods_answer_does_not_make_calls_wait_again_for_a_method_that_its_node_refuses(
+    world: World,
+) -> None:
     head_node(world).parking.refused("eth_getBalance", world.clock.now(), FAR)
     first = ask(world)
     world.let_through()
@@ -155,31 +156,12 @@ def wait_for_a_method_that_the_head_node_refuses(world: World) -> None:
     world.settle()
     world.let_through()
     assert first.result().outcomes[0].block == HEAD - 1
-
-
-def test_another_methods_answer_does_not_make_calls_wait_again_for_a_method_that_its_node_refuses(
-    world: World,
-) -> None:
-    wait_for_a_method_that_the_head_node_refuses(world)
     other = ask(world, BALANCE.replace(b"eth_getBalance", b"eth_getTransactionCount"))
     world.let_through()
     assert other.result().outcomes[0].block == HEAD
     second = ask(world, BALANCE.replace(b"a5a5", b"b6b6"))
     world.let_through()
     assert second.result().outcomes[0].block == HEAD - 1
-
-
-def test_nodes_that_reach_the_head_now_and_then_do_not_make_calls_wait_anew_for_the_one_that_refuses(
-    world: World,
-) -> None:
-    wait_for_a_method_that_the_head_node_refuses(world)
-    for number in range(3):
-        for lag in (0, 1):
-            world.nodes["one"][1].knobs.lag = world.nodes["one"][2].knobs.lag = lag
-            world.look("one")
-            call = ask(world, BALANCE.replace(b"a5a5", b"%02x%02x" % (number, lag)))
-            world.let_through()
-            assert call.result().outcomes[0].block == HEAD - lag, "at once"
 
 
 @pytest.mark.parametrize("tier", [False, True])

@@ -18,8 +18,6 @@ from tests.support.dataplane.scripted_nodes import (
     Scripted,
     Trace,
     World,
-    after_a_while,
-    breaks,
     error,
     hang,
 )
@@ -57,19 +55,6 @@ async def test_what_waits_for_a_node_that_is_found_to_hang_goes_to_another_at_on
 
 
 @instantly
-async def test_a_node_whose_pace_is_not_known_is_abandoned_all_the_same() -> None:
-    hanging = Scripted(hang)
-    world = World(hanging, Scripted(WELL))
-    world.pool.hedging = Hedging()
-    call = asyncio.create_task(world.call())
-    while not hanging.asked:
-        await asyncio.sleep(0.001)
-    world.pool.abandon("a")
-    assert (await call).node_id == "b"
-    world.assert_nothing_is_left_open()
-
-
-@instantly
 async def test_an_attempt_for_a_node_that_hangs_belongs_to_the_trace_of_its_call() -> None:
     hanging, trace = Scripted(hang), Trace()
     world = World(hanging, Scripted(WELL))
@@ -80,16 +65,6 @@ async def test_an_attempt_for_a_node_that_hangs_belongs_to_the_trace_of_its_call
     await call
     assert trace.asked == ["a", "b"]
     assert trace.ended == [Answer(result=b"1"), None]
-
-
-@instantly
-async def test_a_call_that_a_hedge_answered_is_not_taken_for_cancelled() -> None:
-    async with asyncio.timeout(5.0):
-        await World(Scripted(hang), Scripted(WELL)).call(hedge_after=0.01)
-        await asyncio.sleep(0)
-    task = asyncio.current_task()
-    assert task is not None
-    assert task.cancelling() == 0
 
 
 @instantly
@@ -117,36 +92,6 @@ async def test_when_the_first_fails_the_hedge_is_waited_for() -> None:
 
     found = await World(Scripted(fail), Scripted(slowly)).call(hedge_after=0.01)
     assert (found.node_id, found.attempts) == ("b", 2)
-
-
-@instantly
-async def test_when_the_hedge_fails_the_first_is_waited_for() -> None:
-    found = await World(Scripted(after_a_while), Scripted(breaks(FailureKind.BROKEN_REPLY))).call(hedge_after=0.01)
-    assert (found.node_id, found.attempts) == ("a", 2)
-
-
-@instantly
-async def test_a_hedge_is_not_sent_when_the_first_is_quick() -> None:
-    world = World(Scripted(WELL), Scripted(WELL))
-    assert (await world.call(hedge_after=0.01)).attempts == 1
-    assert world.asked == [1, 0]
-
-
-@instantly
-async def test_a_hedged_call_still_fails_over() -> None:
-    world = World(Scripted(breaks(FailureKind.BROKEN_REPLY)), Scripted(WELL))
-    found = await world.call(hedge_after=0.5)
-    assert (found.node_id, found.attempts) == ("b", 2)
-
-
-@instantly
-async def test_a_hedge_that_may_not_be_sent_leaves_the_first_to_finish() -> None:
-    async def slowly(timeout: float) -> Reply:  # noqa: ARG001
-        await asyncio.sleep(0.03)
-        return Answer(result=b"1")
-
-    world = World(Scripted(slowly), Scripted(WELL), budget=Budget(share=0.0, floor=0.0))
-    assert (await world.call(hedge_after=0.01)).node_id == "a"
 
 
 @instantly
@@ -211,17 +156,3 @@ async def test_what_waits_for_a_node_that_hangs_needs_no_budget() -> None:
     world.pool.abandon("a")
     assert (await call).node_id == "b"
     assert world.scripts[0].cancelled == 1, "it was not waited for"
-
-
-@pytest.mark.parametrize("hedged", [False, True])
-@instantly
-async def test_a_caller_that_leaves_leaves_nothing_open(hedged: bool) -> None:
-    world = World(Scripted(hang), Scripted(hang))
-    call = asyncio.create_task(world.call(hedge_after=0.01 if hedged else None))
-    while world.asked != [1, int(hedged)]:
-        await asyncio.sleep(0.001)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert [script.cancelled for script in world.scripts] == [1, int(hedged)]
-    world.assert_nothing_is_left_open()

@@ -9,20 +9,12 @@ from msgspec.structs import replace
 
 from rpcaccel import balancers
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.dataplane.upstream.chooser import Chooser, OneNode
+from tests.support.plans import plan_of
 
-PLAN = Plan(
-    network="net",
-    method="m",
-    rule=Rule(method="m", cache=CacheClass.NEVER),
-    params=b"[]",
-    asked=b"[]",
-    cache=CacheClass.NEVER,
-    min_head=100,
-)
+PLAN = plan_of(cache=CacheClass.NEVER, min_head=100)
 
 
 def three() -> list[Node]:

@@ -14,14 +14,6 @@ from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
 
 
-async def test_what_is_kept_is_there_for_the_next_caller_and_what_may_not_be_is_asked_for_again() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
-        kept = [await proxy.call("hmyv2_getBlockByNumber", 26, {}) for _ in range(2)]
-        assert [reply.cache for reply in kept] == ["miss", "memory"]
-        refused = [await proxy.call("hmyv2_getBalance", "zzz") for _ in range(2)]
-        assert [reply.cache for reply in refused] == ["miss", "miss"]
-
-
 async def test_a_block_that_an_answer_names_is_told_to_the_control_plane_which_believes_it_or_not() -> None:
     told: list[Hint | Sent] = []
     async with harmony_nodes(1) as nodes, proxying(nodes, on_hint=told.append) as proxy:

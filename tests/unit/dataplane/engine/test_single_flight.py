@@ -49,14 +49,6 @@ async def test_many_callers_share_one_fetch() -> None:
     assert len(flights) == 0
 
 
-async def test_other_keys_fly_alone() -> None:
-    flights, one, other = Flights(), Slow(), Slow()
-    one.go.set()
-    other.go.set()
-    await asyncio.gather(flights.fly(b"a", one), flights.fly(b"b", other))
-    assert (one.begun, other.begun) == (1, 1)
-
-
 async def test_the_first_caller_may_leave_and_the_others_are_answered() -> None:
     flights, slow = Flights(), Slow()
     first = asyncio.create_task(flights.fly(b"k", slow))
@@ -117,15 +109,6 @@ async def test_a_flight_of_its_own_ends_with_its_caller_only_if_it_is_bound(boun
     await settle()
     assert slow.ended.is_set()
     assert waiter.told == []
-
-
-async def test_a_flight_of_its_own_ends_with_the_worker() -> None:
-    flights, slow, waiter = Flights(), Slow(), NotingWaiter()
-    CarriedFlight(flights=flights, work=slow()).begin(waiter)
-    await settle()
-    await flights.close()
-    assert slow.ended.is_set()
-    assert [type(told) for told in waiter.told] == [asyncio.CancelledError]
 
 
 class Driven(Flight, eq=False, kw_only=True):

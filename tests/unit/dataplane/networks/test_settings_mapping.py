@@ -50,15 +50,6 @@ def test_a_quantile_of_nought_means_no_hedges() -> None:
     assert settings_mapping.hedging(off) is None
 
 
-def test_bounds_and_patience_of_nodes_are_what_was_set() -> None:
-    assert (settings_mapping.limit(NETWORK, NODE).most, settings_mapping.limit(NETWORK, NODE).settings.least) == (
-        512,
-        16,
-    )
-    assert (settings_mapping.breaker(NETWORK).failures, settings_mapping.breaker(NETWORK).rest_max) == (5, 15.0)
-    assert (settings_mapping.outliers(NETWORK).factor, settings_mapping.outliers(NETWORK).by) == (5.0, 0.5)
-
-
 def test_what_a_hidden_machine_may_lack_is_said_in_time_and_widened_by_what_was_seen_within_a_bound() -> None:
     said = NETWORK.model_copy(update={"hidden_lag": 60.0})
     assert [settings_mapping.doubt(said, 2.0, seen) for seen in (0, 10, 100, 10**6)] == [

@@ -44,15 +44,6 @@ async def test_a_removed_node_gets_no_more_calls_and_a_new_one_does() -> None:
         assert (await proxy.call("hmyv2_getBlockByNumber", 2, {})).node == nodes[1].name
 
 
-async def test_a_new_address_under_an_old_id_is_a_new_connector() -> None:
-    async with harmony_nodes(2) as nodes, proxying(nodes[:1]) as proxy:
-        moved = [{"id": nodes[0].name, "url": nodes[1].url}]
-        proxy.worker.adopt(settings_for(nodes[:1], net={"nodes": moved}), 2)
-        proxy.see()
-        await proxy.call("hmyv2_getBlockByNumber", 2, {})
-        assert nodes[1].counts.asked("hmyv2_getBlockByNumber") == 1
-
-
 async def test_heads_of_a_network_that_is_not_served_are_ignored() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         before = proxy.worker.state.networks["harmony-s0"].view

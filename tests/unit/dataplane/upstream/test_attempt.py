@@ -15,10 +15,11 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt
 from rpcaccel.dataplane.upstream.pool import NodePool
-from tests.support.dataplane.fake_client import FakeClient, plan_of, pool_of
+from tests.support.dataplane.fake_client import FakeClient, pool_of
+from tests.support.plans import plan_of
 from tests.support.waiting import until
 
-PLAN = plan_of(Rule(method="m", cache=CacheClass.HEAD))
+PLAN = plan_of()
 
 
 class Says(FakeClient):
@@ -97,17 +98,6 @@ async def test_a_nodes_error_is_judged_by_the_chain() -> None:
     run, node, cell = attempts(Answer(error=b'{"code":3,"message":"no"}'))
     assert (await run.send(Asked(1, node, 1.0)))[1] is FailureKind.REVERT
     assert (cell.failures, cell.latency.count) == ({"revert": 1}, 1)
-
-
-async def test_a_cancelled_attempt_gives_its_permit_back() -> None:
-    run, node, _ = attempts(None)
-    sending = asyncio.create_task(run.send(Asked(1, node, 10.0)))
-    await asyncio.sleep(0)
-    assert node.in_flight == 1
-    sending.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await sending
-    assert (node.in_flight, node.breaker.in_row) == (0, 0)
 
 
 async def test_a_result_that_the_method_never_has_is_a_failure_of_the_node() -> None:

@@ -17,8 +17,9 @@ from rpcaccel.dataplane.rpc.admission import Caller
 from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import SETTLED_AT_ONCE, Batcher
 from rpcaccel.dataplane.upstream.pool import NodePool
-from tests.support.dataplane.fake_client import FakeClient, FakeSpan, asked, plan_of, pool_of
+from tests.support.dataplane.fake_client import FakeClient, FakeSpan, asked, pool_of
 from tests.support.manual_clock import ManualClock
+from tests.support.plans import plan_of
 
 RULES = {
     "light": Rule(method="light", cache=CacheClass.HEAD),
@@ -75,7 +76,7 @@ def pool(batcher: Batcher, clock: Callable[[], float] = lambda: 0.0) -> NodePool
 
 
 def plan(method: str, number: int) -> Plan:
-    return plan_of(RULES.get(method, UNKNOWN_RULE), b"[%d]" % number, method)
+    return plan_of(method, rule=RULES.get(method, UNKNOWN_RULE), params=b"[%d]" % number)
 
 
 async def call(batcher: Batcher, method: str, number: int, *, timeout: float = 5.0) -> Answer | Failure:

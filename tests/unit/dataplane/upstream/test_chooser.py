@@ -5,18 +5,16 @@ from random import Random
 from rpcaccel import balancers
 from rpcaccel.core.nodes.limits import Quota, QuotaLimits
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import Bulkhead, CacheClass, Rule
+from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.dataplane.upstream.chooser import Chooser
+from tests.support.plans import plan_of
 
 
 def choosing(*nodes: Node, min_head: int = -1) -> Chooser:
-    rule = Rule(method="m", cache=CacheClass.HEAD)
-    plan = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=CacheClass.HEAD, min_head=min_head)
     balancer = balancers.load("smooth_weighted")
     balancer.adopt(nodes)
-    return Chooser(plan, nodes, balancer, Random(1))
+    return Chooser(plan_of(min_head=min_head), nodes, balancer, Random(1))
 
 
 def resting(id: str) -> Node:

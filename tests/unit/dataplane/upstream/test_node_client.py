@@ -46,16 +46,6 @@ async def test_a_call_goes_out_once_with_few_headers_and_its_answer_comes_back_r
     assert names == ["accept-encoding", "content-length", "content-type", "host", "user-agent"]
 
 
-async def test_an_error_of_the_node_is_an_answer(node: RawNode, connect: Connect) -> None:
-    async def script(call: Call) -> None:
-        call.reply(b'{"jsonrpc":"2.0","id":%d,"error":{"code":3,"message":"execution reverted"}}' % call.id)
-
-    node.script = script
-    got = await ask(connect())
-    assert isinstance(got, Answer)
-    assert got.error == b'{"code":3,"message":"execution reverted"}'
-
-
 async def test_a_compressed_answer_is_unpacked(node: RawNode, connect: Connect) -> None:
     async def script(call: Call) -> None:
         call.reply(gzip.compress(OK % call.id), headers="Content-Encoding: gzip\r\n")
@@ -65,16 +55,6 @@ async def test_a_compressed_answer_is_unpacked(node: RawNode, connect: Connect) 
     assert isinstance(got, Answer)
     assert got.result == b'"0x1"'
     assert node.calls[0].header("accept-encoding") == "gzip"
-
-
-async def test_a_chunked_answer_is_put_together(node: RawNode, connect: Connect) -> None:
-    async def script(call: Call) -> None:
-        text = OK % call.id
-        call.writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        call.writer.write(b"5\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n" % (text[:5], len(text) - 5, text[5:]))
-
-    node.script = script
-    assert isinstance(await ask(connect()), Answer)
 
 
 async def test_the_path_and_query_of_the_address_are_kept(node: RawNode, connect: Connect) -> None:
@@ -132,18 +112,6 @@ async def test_a_nodes_error_names_no_key_also_under_a_bad_status(node: RawNode,
     assert isinstance(got, Answer)
     assert (got.http_status, got.error) == (429, b'{"code":-32005,"message":"*** has no calls left"}')
     assert "0123456789abcdef" not in repr(got)
-
-
-async def test_a_word_in_the_path_of_an_address_spoils_no_error(node: RawNode, connect: Connect) -> None:
-    error = b'{"code":-32000,"message":"the message is too long"}'
-
-    async def script(call: Call) -> None:
-        call.reply(b'{"id":%d,"error":%b}' % (call.id, error))
-
-    node.script = script
-    got = await ask(connect(f"http://127.0.0.1:{node.port}/message"))
-    assert isinstance(got, Answer)
-    assert got.error == error
 
 
 async def test_a_failed_connection_names_no_credentials(connect: Connect) -> None:

@@ -13,7 +13,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from yarl import URL
 
-from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
+from rpcaccel.core.wire.http_reply import HttpReplyReader
 from rpcaccel.dataplane.event_loop import OneATurn
 from rpcaccel.dataplane.upstream.connector import LEGAL_CONNECTION_EVENTS, ConnectionState, NodeConnection
 from tests.support.dataplane.raw_node import Call, RawNode
@@ -49,12 +49,6 @@ class Told:
         before = self.count
         await until(lambda: self.count > before)
         return self.replies[-1][1]
-
-    async def trouble(self) -> Exception:
-        """The next trouble."""
-        before = self.count
-        await until(lambda: self.count > before)
-        return self.troubles[-1][1]
 
 
 def pool(node: RawNode, connector: TCPConnector, scheme: str = "http") -> Take:
@@ -194,42 +188,6 @@ async def test_a_connection_that_is_lost_while_idle_is_not_usable(take: Take, to
     assert told.count == 0
 
 
-async def test_a_reply_that_ends_with_the_connection_is_whole(node: RawNode, take: Take, told: Told) -> None:
-    async def script(call: Call) -> None:
-        call.writer.write(b"HTTP/1.1 200 OK\r\n\r\nabc")
-        call.close()
-
-    node.script = script
-    connection = held(await take(), told)
-    connection.ask(REQUEST, None)
-    assert (await told.reply()).body == b"abc"
-    assert connection.state is ConnectionState.CLOSED
-
-
-@pytest.mark.parametrize(
-    ("text", "trouble"),
-    [
-        (b"this is not HTTP\r\n\r\n", MalformedReply),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (MOST + 1), TooLong),
-        (b"HTTP/1.1 200 OK\r\nContent-Le", ConnectionResetError),
-        (b"", ConnectionResetError),
-    ],
-)
-async def test_no_reply_is_trouble_and_the_connections_end(
-    node: RawNode, take: Take, told: Told, text: bytes, trouble: type[Exception]
-) -> None:
-    async def script(call: Call) -> None:
-        call.writer.write(text)
-        call.close()
-
-    node.script = script
-    connection = held(await take(), told)
-    connection.ask(REQUEST, "this")
-    assert type(await told.trouble()) is trouble
-    assert told.troubles[0][0] == "this"
-    assert connection.state is ConnectionState.CLOSED
-
-
 async def test_what_was_not_sent_when_the_answer_came_is_not_sent_any_more(
     node: RawNode, take: Take, told: Told
 ) -> None:
@@ -273,15 +231,6 @@ async def test_a_connection_that_spoke_in_the_pool_is_not_held(node: RawNode, ta
     with pytest.raises(ConnectionResetError):
         held(taken, told, reused=True)
     assert len(node.calls) == 1
-
-
-async def test_a_connection_that_speaks_unasked_is_closed(node: RawNode, take: Take, told: Told) -> None:
-    connection = held(await take(), told)
-    connection.ask(REQUEST, None)
-    await told.reply()
-    node.calls[0].writer.write(REPLY)
-    await until(lambda: connection.state is ConnectionState.CLOSED)
-    assert told.count == 1
 
 
 # -- the table ---------------------------------------------------------------------------------------------------

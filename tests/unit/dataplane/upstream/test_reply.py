@@ -120,10 +120,6 @@ def test_a_result_under_another_id_is_nobodys(told: bytes) -> None:
     assert got.text == f"the node answered another call: id {told.decode()} instead of 1"
 
 
-def test_a_result_without_an_id_is_nobodys() -> None:
-    assert failure(b'{"result":5}').kind is FailureKind.WRONG_ID
-
-
 def test_an_error_of_another_call_is_nobodys() -> None:
     assert failure(b'{"id":9,"error":{"code":1,"message":"x"}}').kind is FailureKind.WRONG_ID
 
@@ -187,12 +183,6 @@ def test_a_call_that_is_too_long_for_the_node_is_no_fault_of_the_node() -> None:
     got = failure(b"<html><title>413 Request Entity Too Large</title></html>", 413)
     assert policy(got.kind).breaker == "ignore"
     assert "does not take this call: HTTP 413" in got.text
-
-
-def test_an_html_error_page_tells_its_title() -> None:
-    got = failure(b"<html><title>502 Bad Gateway</title></html>", 502, Retry_After="1")
-    assert (got.kind, got.retry_after) == (FailureKind.HTTP_STATUS, 1.0)
-    assert got.text == "the node failed: HTTP 502, an HTML page (502 Bad Gateway)"
 
 
 @pytest.mark.parametrize(
