@@ -278,30 +278,38 @@ class Dispatch(Struct, eq=False):
         return self._attempt(other, now)
 
     def _disappointed(self, attempt: int, failure: Failure, answer: Answer | None, now: float) -> NextStep:
+        """Decide what follows an attempt that brought no good reply."""
         node = self._running.pop(attempt)
         self.steps += ((node.id, failure.kind),)
+        # 1. The attempt was to give a second opinion: the result that it was asked about is the answer.
         if self.doubted is not None:
             return self._settle(self.doubted)
         self._remember(Settle(answer, failure, node))
         row = policy(failure.kind)
         if self.plan.rule.kind == "read" and (failure.kind in NOT_OF_READS or self._is_undivided(failure.kind)):
             row = policy(FailureKind.INVALID_PARAMS)
+        # 2. Nothing may be sent again: this failure ends the call, and no better one, since it may have had an effect.
         if row.retry == "never" or not (row.retry == "always" or self.plan.repeat or not failure.sent):
             if row.breaker == "success" and not self.plan.rule.known:
                 self.budget.found(self.plan.method, now)
-            return self._settle(Settle(answer, failure, node))  # not the best: this one may have had an effect
-        if self._running:  # the other attempt may still do better
+            return self._settle(Settle(answer, failure, node))
+        # 3. Another attempt is under way, which may still do better.
+        if self._running:
             return None
+        # 4. A second node said the same, and a third one is not to be asked.
         if row.retry == "one-other" and len(self.tried) > 1:
             return self._give_up(now)
+        # 5. The block is not there yet: other nodes have a count of their own, and then there are pauses.
         if failure.kind is FailureKind.NODE_BEHIND:
             return self._look_further(node, failure, now)
+        # 6. The attempts or the time are used up, or there is nobody to be asked.
         self._lacking += failure.kind in LACKING
         if self._counted() >= self.settings.attempts or self.ends - now <= _SOON:
             return self._give_up(now)
         successor = self._successor(node, failure.kind, now)
         if successor is None:
             return self._give_up(now)
+        # 7. The successor is asked, if the budget pays for that.
         return self._pay_and_start(successor, node, failure, now)
 
     def _is_undivided(self, kind: FailureKind) -> bool:

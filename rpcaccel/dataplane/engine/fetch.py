@@ -308,6 +308,7 @@ class Fetch(Flight, eq=False, kw_only=True):
     def _judge(self, plan: Plan, said: Forwarded) -> None:
         """Decide after a failure: conclude, wait for another node, follow the best node left, or ask the last ones."""
         network, now = self.network, self.shared.clock()
+        # 1. Nobody is to be waited for.
         if self._asking is _LAST or not head_loss.waits(network, plan, said, now):
             self._accept(plan, said)
             return
@@ -315,13 +316,17 @@ class Fetch(Flight, eq=False, kw_only=True):
         self._found, self._waited_for_block = said, True
         patient_until = min(self.ends, self._started + head_loss.patience(network, said.failure))
         until = head_loss.wait_until(network, plan, said, lower, now, patient_until)
+        # 2. A node may come along in time.
         if now < until:
             self._await_view(until - now, partial(self._go_on, said))
+        # 3. None came, and the best node left can answer at its own head.
         elif lower is not None:
             if self._may_go_on(plan, said):
                 self._ask_nodes(_LOWER, lower, said.tried)
+        # 4. None came, and what a node said is told.
         elif said.tried:
             self._accept(plan, said)
+        # 5. None came, and no node was asked: whoever is left is.
         else:
             self._ask_nodes(_LAST, plan)
 

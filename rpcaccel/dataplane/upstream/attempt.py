@@ -88,7 +88,6 @@ class Attempt:
             if origin.trace is not None:
                 self._span = origin.trace.attempt(plan.method, asked)
                 self.span = self._span.header
-                self._over = _ending(self._span, over)
             pool.upstreams[node.id].call(self)
         except BaseException:
             self._finish("ignore", began)
@@ -121,7 +120,7 @@ class Attempt:
         return Leg(self.node.id, self.began - since, ended - self.began, self.end, self.said)
 
     @staticmethod
-    def settle(attempts: Sequence[Attempt], replies: Sequence[Answer | Failure]) -> None:
+    def settle(attempts: Sequence[Attempt], replies: Sequence[Answer | Failure]) -> None:  # noqa: PLR0912 -- more functions, more calls
         """Take in the replies to attempts that one request carried: judge each, book all, then call each `over`.
 
         All attempts belong to one pool, node and bulkhead; an attempt that is over is passed over. What is booked for
@@ -163,6 +162,8 @@ class Attempt:
             for attempt, told, kind in judged:
                 over, attempt._over = attempt._over, _nobody
                 try:
+                    if attempt._span is not None:
+                        attempt._span.end(told)
                     over(attempt, told, kind)
                 except Exception as error:  # or the attempts behind this one would never be told
                     attempt._report(error)
@@ -236,16 +237,6 @@ class Attempt:
 
 def _nobody(_attempt: Attempt, _reply: Answer | Failure, _kind: FailureKind | None) -> None:
     """Stands for the `over` of an attempt that was given up or is over."""
-
-
-def _ending(span: TracedAttempt, over: OnAttemptEnd) -> OnAttemptEnd:
-    """An `over` that ends the span of a traced attempt first."""
-
-    def told(attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
-        span.end(reply)
-        over(attempt, reply, kind)
-
-    return told
 
 
 async def attempt(

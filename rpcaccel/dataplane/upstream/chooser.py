@@ -175,8 +175,7 @@ class Chooser(Struct, eq=False, gc=False):
         verdicts = [(node, judge(node, plan, now)) for node in nodes]
         said = "; ".join(sentence(node, why, plan, now) for node, why in verdicts) or "there are no nodes"
         if any(why is Ineligibility.NONE for _, why in verdicts):
-            text = f"every node that may be asked has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once"
-            return Failure(FailureKind.BUSY, text, sent=False, retry_after=1.0)
+            return _busy("every node that may be asked", plan)
         limits = [_parked_until(node, why, plan, now) - now for node, why in verdicts if why in _PAUSED]
         if limits:
             return Failure(FailureKind.RATE_LIMITED, said, sent=False, retry_after=min(limits))
@@ -197,6 +196,11 @@ def _parked_until(node: Node, why: Ineligibility, plan: Plan, now: float) -> flo
     if why is Ineligibility.SPENT and node.quota is not None:
         return node.quota.parked_until(now) or now
     return node.parking.until if why is Ineligibility.PARKED else node.parking.of(plan.rule.method, plan.content)
+
+
+def _busy(who: str, plan: Plan) -> Failure:
+    text = f"{who} has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once"
+    return Failure(FailureKind.BUSY, text, sent=False, retry_after=1.0)
 
 
 class OneNode(Struct, eq=False):
@@ -234,8 +238,7 @@ class OneNode(Struct, eq=False):
             return Failure(FailureKind.NO_NODE, f"node {node.id} is asked once", sent=False)
         why = judge(node, plan, now)
         if why not in _NOT_EVEN_ALONE and self._is_full(plan, now):
-            text = f"node {node.id} has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once"
-            return Failure(FailureKind.BUSY, text, sent=False, retry_after=1.0)
+            return _busy(f"node {node.id}", plan)
         kind = FailureKind.RATE_LIMITED if why in _PARKED else FailureKind.NO_NODE
         return Failure(kind, sentence(node, why, plan, now), sent=False)
 

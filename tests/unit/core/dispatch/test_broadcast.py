@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.core.dispatch.broadcast import AskNode, Broadcast, BroadcastSettings
+from rpcaccel.core.dispatch.broadcast import Broadcast, BroadcastSettings
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.replies.answer import Answer
@@ -15,6 +16,7 @@ from tests.support.properties import examples
 
 HASH = b'"0xaa"'
 OK = Answer(result=b'"0xbb"')
+ERROR = Answer(error=b'{"code":-32000,"message":"no"}')
 
 
 class InOrder:
@@ -49,11 +51,6 @@ def refusal(kind: FailureKind, *, retry_after: float | None = None, sent: bool =
     return Failure(kind, kind.value, sent=sent, retry_after=retry_after)
 
 
-def said(kind: FailureKind) -> tuple[Answer, Failure]:
-    answer = Answer(error=b'{"code":-32000,"message":"%b"}' % kind.value.encode())
-    return answer, Failure(kind, kind.value, error=answer.error)
-
-
 @pytest.mark.parametrize(
     ("nodes", "options", "told"),
     [(1, {}, 1), (2, {}, 2), (3, {}, 2), (4, {}, 3), (6, {}, 4), (9, {}, 6), (5, {"share": 1.0}, 5), (0, {}, 0),
@@ -63,110 +60,84 @@ def test_two_thirds_are_told_and_at_least_two(nodes: int, options: dict[str, flo
     assert len(broadcast(nodes, **options).start(nodes, 0.0)) == told
 
 
-def test_the_first_acceptance_answers_and_the_others_are_still_told() -> None:
-    run = broadcast(3)
-    first, second = run.start(3, 0.0)
-    assert run.end() is None
-    assert run.heard(second, OK, None, 0.1) is None
+SCRIPTS: dict[str, tuple[int, dict[str, Any], str]] = {
+    "the first acceptance answers and the others are still told": (3, {},
+        "-> a b; b ok; a says rejected -> ended well"),
+    "a node that knows it already has accepted it": (2, {},
+        "-> a b; a says already-known; b fails timeout -> ended well"),
+    "without a certain hash a node that knows it is asked to confirm": (1, {"hash": None},
+        "-> a; a says already-known -> ended already-known"),
+    "a node that is gone is replaced and not tried again": (3, {},
+        "-> a b; a fails connect unsent -> c; c fails timeout; b fails timeout -> ended timeout"),
+    "a busy node is asked again after a pause and not for ever": (2, {"again": 2, "pause": 0.5},
+        "-> a b; a fails rate-limited -> a in 0.5; a fails rate-limited after 3 -> a in 3; a fails rate-limited"),
+    "a busy node that wants longer than there is time is replaced": (3, {"ends": 10.0},
+        "-> a b; a fails rate-limited after 60 -> c"),
+    "a reset of a kept connection is sent again at once": (2, {},
+        "-> a b; a fails reset-before-reply -> a; a fails reset-before-reply"),
+    "all refusing gives the most telling refusal": (3, {"share": 1.0},
+        "-> a b c; a fails timeout; b says rejected; c says unknown -> ended rejected"),
+    "without nodes it says so": (0, {}, "-> ended no-node"),
+    "what is broken off ends too": (1, {}, "-> a; a lost -> ended nothing"),
+    "without budget nobody takes the place of a node that may have read it": (
+        3, {"budget": Budget(share=0.0, floor=0.0)},
+        "-> a b; a fails timeout; b fails connect unsent -> c"),
+}  # fmt: skip
+
+
+def step(run: Broadcast, count: int, event: list[str]) -> str:
+    """What follows an event: who is asked next and when, or how the broadcast ended."""
+    if not event:
+        said = " ".join(node.id for node in run.start(count, 0.0))
+    elif event[1] == "lost":
+        said = str(run.lost() or "")
+    else:
+        node = Node(event[0])
+        answer = OK if event[1] == "ok" else ERROR if event[1] == "says" else None
+        after = float(event[-1]) if "after" in event else None
+        failure = None
+        if event[1] != "ok":
+            failure = refusal(FailureKind(event[2]), sent="unsent" not in event, retry_after=after)
+        ask = run.heard(node, answer, failure, 0.1)
+        said = "" if ask is None else f"{ask.node.id} in {ask.delay:g}" if ask.delay else ask.node.id
+    if run.open or said:
+        return said
     end = run.end()
-    assert end
-    assert (end.answer, end.node) == (OK, second)
-    assert run.open == 1
-    assert run.heard(first, *said(FailureKind.REJECTED), 0.2) is None
-    assert run.end() is end
-    assert run.told == {"accepted": 1, "known": 0, "refused": 1, "failed": 0}
+    return "ended " + ("nothing" if end is None else end.failure.kind.value if end.failure else "well")
 
 
-def test_a_node_that_knows_it_already_has_accepted_it() -> None:
-    run = broadcast(2)
-    first, _ = run.start(2, 0.0)
-    run.heard(first, *said(FailureKind.ALREADY_KNOWN), 0.1)
-    end = run.end()
-    assert end
-    assert end.answer
-    assert (end.answer.result, end.failure) == (HASH, None)
+@pytest.mark.parametrize("story", SCRIPTS)
+def test_as_the_script_says(story: str) -> None:
+    count, options, script = SCRIPTS[story]
+    run = broadcast(count, **options)
+    for line in script.split("; "):
+        event, _, wanted = line.partition("-> ")
+        assert step(run, count, event.split()) == wanted, line
 
 
-def test_without_a_certain_hash_a_node_that_knows_it_is_asked_to_confirm() -> None:
-    run = broadcast(1, hash=None)
-    (node,) = run.start(1, 0.0)
-    run.heard(node, *said(FailureKind.ALREADY_KNOWN), 0.1)
-    assert run.doubt is node
-    end = run.end()
-    assert end
-    assert end.failure
-    assert end.failure.kind is FailureKind.ALREADY_KNOWN
-
-
-def test_a_node_that_is_gone_is_replaced_and_not_tried_again() -> None:
-    run = broadcast(3)
-    first, _ = run.start(3, 0.0)
-    ask = run.heard(first, None, refusal(FailureKind.CONNECT, sent=False), 0.1)
-    assert ask
-    assert (ask.node.id, ask.delay) == ("c", 0.0)
-    assert run.heard(ask.node, None, refusal(FailureKind.TIMEOUT), 0.2) is None
-    assert run.tried == ("a", "b", "c")
-
-
-def test_a_busy_node_is_asked_again_after_a_pause_and_not_for_ever() -> None:
-    run = broadcast(2, again=2, pause=0.5)
-    first, _ = run.start(2, 0.0)
-    limited = refusal(FailureKind.RATE_LIMITED)
-    assert run.heard(first, None, limited, 0.1) == AskNode(first, 0.5)
-    assert run.heard(first, None, refusal(FailureKind.RATE_LIMITED, retry_after=3.0), 0.7) == AskNode(first, 3.0)
-    assert run.heard(first, None, limited, 4.0) is None
-
-
-def test_a_busy_node_that_wants_longer_than_there_is_time_is_replaced() -> None:
-    run = broadcast(3, ends=10.0)
-    first, _ = run.start(3, 0.0)
-    ask = run.heard(first, None, refusal(FailureKind.RATE_LIMITED, retry_after=60.0), 0.1)
-    assert ask
-    assert ask.node.id == "c"
-
-
-def test_a_reset_of_a_kept_connection_is_sent_again_at_once() -> None:
-    run = broadcast(2)
-    first, _ = run.start(2, 0.0)
-    reset = refusal(FailureKind.RESET_BEFORE_REPLY)
-    assert run.heard(first, None, reset, 0.1) == AskNode(first)
-    assert run.heard(first, None, reset, 0.2) is None
-
-
-def test_all_refusing_gives_the_most_telling_refusal() -> None:
+def test_the_client_gets_the_first_acceptance_and_every_node_is_counted() -> None:
     run = broadcast(3, share=1.0)
     a, b, c = run.start(3, 0.0)
-    run.heard(a, None, refusal(FailureKind.TIMEOUT), 0.1)
-    run.heard(b, *said(FailureKind.REJECTED), 0.2)
-    run.heard(c, *said(FailureKind.UNKNOWN), 0.3)
+    assert run.end() is None
+    run.heard(b, OK, None, 0.1)
     end = run.end()
     assert end
-    assert end.failure
-    assert end.failure.kind is FailureKind.REJECTED
-    assert run.steps == (("a", "timeout"), ("b", "rejected"), ("c", "unknown"))
+    assert (end.answer, end.node, run.open) == (OK, b, 2)
+    run.heard(a, ERROR, refusal(FailureKind.REJECTED), 0.2)
+    run.heard(c, ERROR, refusal(FailureKind.ALREADY_KNOWN), 0.2)
+    assert run.end() is end
+    assert run.told == {"accepted": 1, "known": 1, "refused": 1, "failed": 0}
+    assert (run.steps, run.tried) == ((("a", "rejected"),), ("a", "b", "c"))
 
 
-def test_without_nodes_it_says_so() -> None:
-    run = broadcast(0)
-    assert run.start(0, 0.0) == []
-    end = run.end()
-    assert end
-    assert end.failure
-    assert end.failure.kind is FailureKind.NO_NODE
-
-
-def test_what_is_broken_off_ends_too() -> None:
-    run = broadcast(1)
-    run.start(1, 0.0)
-    run.lost()
-    assert (run.open, run.told["failed"]) == (0, 1)
-
-
-def test_without_budget_nobody_takes_the_place_of_a_node_that_may_have_read_it() -> None:
-    run = broadcast(3, budget=Budget(share=0.0, floor=0.0))
-    first, second = run.start(3, 0.0)
-    assert run.heard(first, None, refusal(FailureKind.TIMEOUT), 0.1) is None
-    assert run.heard(second, None, refusal(FailureKind.CONNECT, sent=False), 0.1) is not None
+def test_a_node_that_knows_it_gives_the_hash_where_that_is_certain_and_is_looked_at_where_not() -> None:
+    for hash in (HASH, None):
+        run = broadcast(1, hash=hash)
+        (node,) = run.start(1, 0.0)
+        run.heard(node, ERROR, refusal(FailureKind.ALREADY_KNOWN), 0.1)
+        end = run.end()
+        assert end is not None
+        assert (end.answer and end.answer.result, run.doubt) == ((HASH, None) if hash else (None, node))
 
 
 @settings(max_examples=examples(200))

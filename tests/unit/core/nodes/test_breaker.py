@@ -20,68 +20,80 @@ def acquired(breaker: Breaker, now: float) -> int:
     return breaker.force(now)
 
 
-def test_a_run_of_failures_trips_it() -> None:
-    breaker = Breaker(BreakerPolicy(failures=3))
-    for verdict in ("failure", "failure", "success", "failure", "failure"):
-        breaker.learn(acquired(breaker, 1.0), verdict, 1.0)  # type: ignore[arg-type]
-    assert breaker.state is BreakerState.CLOSED
-    breaker.learn(acquired(breaker, 1.0), "failure", 1.0)
-    assert breaker.state is BreakerState.OPEN
-    assert not breaker.allows(1.5)
+SCRIPTS: dict[str, tuple[dict[str, float], str]] = {
+    "a run of failures trips it": ({"failures": 3}, """
+        1 failure failure success failure failure: closed
+        1 failure: open, shut"""),
+    "half of the calls failing trip it": ({"failures": 100, "volume": 20, "ratio": 0.5},
+        "1" + 10 * " success failure" + ": open, shut"),
+    "what is ignored never trips it": ({}, "1" + 100 * " ignore" + ": closed"),
+    "after its rest one trial passes at a time, and enough of them close it": ({"failures": 1, "rest": 1.0}, """
+        0 failure: open, shut
+        0.9: open, shut
+        1: open
+        1 begin: half-open, shut
+        1.1 end success: half-open
+        1.2 success: closed"""),
+    "a failed trial opens it for twice as long, up to a bound": ({"failures": 1, "rest": 1.0, "rest_max": 3.0}, """
+        0 failure: open, shut
+        1 failure: open, shut
+        2.9: open, shut
+        3 failure: open, shut
+        5.9: open, shut
+        6: open"""),
+    "a trial that is ignored is given back": ({"failures": 1}, """
+        0 failure: open, shut
+        2 ignore ignore ignore: half-open"""),
+    "a permit from before the last move changes nothing": ({"failures": 1, "rest": 1.0}, """
+        0 begin failure: open, shut
+        1 begin: half-open, shut
+        1 end failure: half-open, shut
+        1 end success: half-open"""),
+    "a probe that is answered invites it back": ({"failures": 1}, """
+        0 failure: open, shut
+        0.1 answered answered: half-open"""),
+    "while probes go unanswered no client pays for a trial": ({"failures": 1, "rest": 1.0}, """
+        0 failure: open, shut
+        0.5 unanswered: open, shut
+        1000 failure: open, shut
+        2000: open, shut
+        2000 answered: half-open"""),
+    "a probe alone opens nothing: calls are well as long as calls are answered": ({}, "0 unanswered: closed"),
+    "a forced call may end the rest but not lengthen it": ({"failures": 1, "rest": 10.0}, """
+        0 failure: open, shut
+        1 failure: open, shut
+        9.9: open, shut
+        9.9 success: half-open"""),
+    "a node that was well for long rests shortly again": ({"failures": 1, "rest_max": 8.0, "passes": 1}, """
+        0 failure: open, shut
+        1 success: closed
+        2 failure: open, shut
+        3.9: open, shut
+        4 success: closed
+        100 failure: open, shut
+        101: open"""),
+}  # fmt: skip
 
 
-def test_half_of_the_calls_failing_trips_it() -> None:
-    breaker = Breaker(BreakerPolicy(failures=100, volume=20, ratio=0.5))
-    for number in range(20):
-        breaker.learn(acquired(breaker, 1.0), "failure" if number % 2 else "success", 1.0)
-    assert breaker.state is BreakerState.OPEN
-
-
-def test_what_is_ignored_never_trips_it() -> None:
-    breaker = Breaker()
-    for _ in range(100):
-        breaker.learn(acquired(breaker, 1.0), "ignore", 1.0)
-    assert breaker.state is BreakerState.CLOSED
-
-
-def test_after_its_rest_one_trial_passes_at_a_time() -> None:
-    breaker = tripped(rest=1.0)
-    assert not breaker.allows(0.9)
-    assert breaker.allows(1.0)
-    trial = acquired(breaker, 1.0)
-    assert breaker.state is BreakerState.HALF_OPEN
-    assert not breaker.allows(1.0)
-    breaker.learn(trial, "success", 1.1)
-    breaker.learn(acquired(breaker, 1.1), "success", 1.2)
-    assert breaker.state is BreakerState.CLOSED
-
-
-def test_a_failed_trial_opens_it_for_twice_as_long() -> None:
-    breaker = tripped(rest=1.0, rest_max=3.0)
-    breaker.learn(acquired(breaker, 1.0), "failure", 1.0)
-    assert breaker.rest_until == 3.0
-    breaker.learn(acquired(breaker, 3.0), "failure", 3.0)
-    assert breaker.rest_until == 6.0
-
-
-def test_a_trial_closed_with_ignore_is_given_back() -> None:
-    breaker = tripped()
-    for _ in range(10):
-        breaker.learn(acquired(breaker, 2.0), "ignore", 2.0)
-    assert breaker.state is BreakerState.HALF_OPEN
-    assert breaker.allows(2.0)
-
-
-def test_a_permit_from_before_the_last_move_changes_nothing() -> None:
-    breaker = Breaker(BreakerPolicy(failures=1, rest=1.0))
-    old = acquired(breaker, 0.0)
-    breaker.learn(acquired(breaker, 0.0), "failure", 0.0)
-    trial = acquired(breaker, 1.0)
-    breaker.learn(old, "failure", 1.0)
-    assert breaker.state is BreakerState.HALF_OPEN
-    assert not breaker.allows(1.0)
-    breaker.learn(trial, "success", 1.0)
-    assert breaker.allows(1.0)
+@pytest.mark.parametrize("story", SCRIPTS)
+def test_as_the_script_says(story: str) -> None:
+    """Each line is a time, events, and the state that follows; "shut" where no call may pass then. A verdict alone is a
+    call that begins and ends; `begin` leaves one under way, and `end` gives the oldest of those its verdict."""
+    options, script = SCRIPTS[story]
+    breaker, held = Breaker(BreakerPolicy(**options)), list[int]()  # type: ignore[arg-type]
+    for line in script.strip().splitlines():
+        said, _, wanted = line.strip().partition(": ")
+        at, *events = said.split()
+        for number, event in enumerate(events):
+            if event == "begin":
+                held.append(breaker.force(float(at)))
+            elif event in ("answered", "unanswered"):
+                breaker.probed(float(at), answered=event == "answered")
+            elif event != "end":
+                permit = held.pop(0) if events[number - 1] == "end" else breaker.force(float(at))
+                breaker.learn(permit, event, float(at))  # type: ignore[arg-type]
+        state = breaker.state.value + ("" if breaker.allows(float(at)) else ", shut")
+        assert state == wanted, line
 
 
 def test_a_trial_is_given_back_only_once() -> None:
@@ -90,49 +102,6 @@ def test_a_trial_is_given_back_only_once() -> None:
     breaker.learn(trial, "success", 2.0)
     with pytest.raises(RuntimeError):
         breaker.learn(trial, "success", 2.0)
-
-
-def test_the_prober_may_invite_it_back() -> None:
-    breaker = tripped()
-    breaker.probed(0.1, answered=True)
-    assert breaker.state is BreakerState.HALF_OPEN
-    breaker.probed(0.1, answered=True)
-    assert breaker.allows(0.1)
-
-
-def test_while_probes_go_unanswered_no_client_pays_for_a_trial() -> None:
-    breaker = tripped(rest=1.0)
-    breaker.probed(0.5, answered=False)
-    assert not breaker.allows(1000.0)
-    breaker.learn(breaker.force(1000.0), "failure", 1000.0)  # for want of a better node
-    assert not breaker.allows(2000.0)
-    breaker.probed(2000.0, answered=True)
-    assert breaker.state is BreakerState.HALF_OPEN
-    assert breaker.allows(2000.0)
-    healthy = Breaker()
-    healthy.probed(0.0, answered=False)
-    assert healthy.allows(0.0), "calls are well as long as calls are answered"
-
-
-def test_a_forced_call_may_end_the_rest_but_not_lengthen_it() -> None:
-    breaker = tripped(rest=10.0)
-    breaker.learn(breaker.force(1.0), "failure", 1.0)
-    assert breaker.rest_until == 10.0
-    breaker.learn(breaker.force(2.0), "success", 2.0)
-    assert breaker.state is BreakerState.HALF_OPEN
-
-
-def test_a_node_that_was_well_for_long_rests_shortly_again() -> None:
-    breaker = tripped(rest=1.0, rest_max=8.0, passes=1)
-    breaker.learn(acquired(breaker, 1.0), "success", 1.0)
-    for _ in range(5):
-        breaker.learn(acquired(breaker, 2.0), "failure", 2.0)
-    assert breaker.rest_until == 4.0
-    breaker.learn(acquired(breaker, 4.0), "success", 4.0)
-    for _ in range(5):
-        breaker.learn(acquired(breaker, 100.0), "failure", 100.0)
-    assert breaker.rest_until == 101.0
-    assert repr(breaker) == "<breaker open>"
 
 
 def test_every_state_can_be_left() -> None:
