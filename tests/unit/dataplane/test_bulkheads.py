@@ -98,16 +98,6 @@ def alone(world: World, connections: int) -> Node:
     return first
 
 
-def test_of_two_connections_one_is_left_to_light_reads(world: World) -> None:
-    alone(world, 2)
-    ask(world, HEAVY, 3)
-    ask(world, INVENTED, 3)
-    assert len(under_way(world, HEAVY) + under_way(world, INVENTED)) == 1
-    (read,) = ask(world, BALANCE, 1)
-    world.let_through()
-    assert b"result" in read.result().body
-
-
 @pytest.mark.parametrize("ends", [HEAVY, INVENTED])
 def test_a_light_read_takes_the_connection_that_another_kind_of_call_has_given_back(world: World, ends: str) -> None:
     node = alone(world, 2)

@@ -10,7 +10,7 @@ import pytest
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
-from tests.support.dataplane.raw_node import Call, Connect, RawNode, Resolver, ask, failure, node_settings
+from tests.support.dataplane.raw_node import Call, Connect, RawNode, Resolver, ask, failure, node_settings, says
 from tests.support.services import SUPPORT
 from tests.support.waiting import until
 
@@ -154,36 +154,56 @@ def test_a_long_timeout_is_not_rounded_up() -> None:
     assert not [delay for delay in loop.delays if 5.75 < delay <= 7.0]
 
 
-async def test_half_a_body_is_a_broken_reply(node: RawNode, connect: Connect) -> None:
-    async def script(call: Call) -> None:
-        call.reply(b'{"jsonrpc":"2.0"', length=100)
-        call.close()
+NO_HTTP = "what the node answered is not HTTP"
+MIDDLE = "the connection broke off in the middle of the answer"
+OK_LINE = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK_LINE + b"Transfer-Encoding: chunked\r\n\r\n"
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "the node closed a new connection without an answer"),
+    "half a head": (OK_LINE + b"Content-Le", "the connection broke off in the headers of the answer"),
+    "half a body": (OK_LINE + b'Content-Length: 100\r\n\r\n{"jsonrpc":"2.0"', MIDDLE),
+    "a chunk shorter than told": (CHUNKED + b"5\r\n{}\r\n0\r\n\r\n!", NO_HTTP),
+    "half of a chunk": (CHUNKED + b"5\r\n{}", MIDDLE),
+    "another protocol": (b"\x00\x01SSH-2.0-OpenSSH\r\n\r\n", NO_HTTP),
+    "a long line": (OK_LINE + b"X: " + b"x" * 9000 + b"\r\n\r\n", NO_HTTP),
+    "many lines": (OK_LINE + b"X: y\r\n" * 200 + b"\r\n", NO_HTTP),
+    "two lengths": (OK_LINE + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", NO_HTTP),
+    "a negative length": (OK_LINE + b"Content-Length: -1\r\n\r\n", NO_HTTP),
+    "a null byte": (OK_LINE + b"X: a\x00b\r\n\r\n", NO_HTTP),
+    "another packing": (OK_LINE + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain", NO_HTTP),
+    "no size of a chunk": (CHUNKED + b"zz\r\n", NO_HTTP),
+    "no end of a chunk": (CHUNKED + b"2\r\n{}XX", NO_HTTP),
+}
+"""What a node sends before it closes the connection, and what the failure says."""
 
-    node.script = script
-    got = await failure(connect())
-    assert (got.kind, got.sent) == (FailureKind.BROKEN_REPLY, True)
-    assert got.text == "the connection broke off in the middle of the answer"
+
+@pytest.mark.parametrize("what", BROKEN)
+async def test_what_is_no_whole_reply_is_a_broken_one_and_nothing_is_sent_again(
+    node: RawNode, connect: Connect, what: str
+) -> None:
+    sent, text = BROKEN[what]
+    node.script, upstream = says(sent, close=True), connect()
+    got = await failure(upstream)
+    assert (got.kind, got.sent, got.text) == (FailureKind.BROKEN_REPLY, True, text)
+    assert len(node.calls) == 1
+    await until(lambda: upstream.cell.connections_open == 0)
 
 
-async def test_half_a_header_is_a_broken_reply_even_on_a_reused_connection(node: RawNode, connect: Connect) -> None:
+@pytest.mark.parametrize(
+    ("sent", "kind"),
+    [
+        (OK_LINE + b"Content-Le", FailureKind.BROKEN_REPLY),
+        (b"HTTP/1.1 429 X\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", FailureKind.RATE_LIMITED),
+    ],
+)
+async def test_on_a_kept_connection_a_part_of_a_reply_is_no_reset_and_a_rate_limit_says_how_long(
+    node: RawNode, connect: Connect, sent: bytes, kind: FailureKind
+) -> None:
     upstream = connect()
     await ask(upstream)
-
-    async def script(call: Call) -> None:
-        call.writer.write(b"HTTP/1.1 200 OK\r\nContent-Le")
-        call.close()
-
-    node.script = script
+    node.script = says(sent, close=True)
     got = await failure(upstream)
-    assert (got.kind, got.text) == (FailureKind.BROKEN_REPLY, "the connection broke off in the headers of the answer")
-
-
-async def test_a_body_that_is_not_what_its_encoding_says_is_a_broken_reply(node: RawNode, connect: Connect) -> None:
-    async def script(call: Call) -> None:
-        call.reply(b"not gzip at all", headers="Content-Encoding: gzip\r\n")
-
-    node.script = script
-    assert (await failure(connect())).kind is FailureKind.BROKEN_REPLY
+    assert (got.kind, got.retry_after) == (kind, 7.0 if kind is FailureKind.RATE_LIMITED else None)
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
@@ -200,29 +220,6 @@ async def test_a_kept_connection_that_ends_without_a_byte_is_a_reset_before_the_
     got = await failure(upstream)
     assert (got.kind, got.sent) == (FailureKind.RESET_BEFORE_REPLY, True)
     assert [call.connection for call in node.calls] == [0, 0], "it was not sent again"
-
-
-@pytest.mark.parametrize("how", ["close", "reset"])
-async def test_a_new_connection_that_ends_without_a_byte_is_a_broken_reply(
-    node: RawNode, connect: Connect, how: str
-) -> None:
-    async def script(call: Call) -> None:
-        getattr(call, how)()
-
-    node.script = script
-    got = await failure(connect())
-    assert (got.kind, got.sent) == (FailureKind.BROKEN_REPLY, True)
-    assert got.text == "the node closed a new connection without an answer"
-    assert len(node.calls) == 1, "it was not sent again"
-
-
-async def test_a_rate_limit_says_how_long_to_stay_away(node: RawNode, connect: Connect) -> None:
-    async def script(call: Call) -> None:
-        call.reply(b"", status=429, headers="Retry-After: 7\r\n")
-
-    node.script = script
-    got = await failure(connect())
-    assert (got.kind, got.retry_after) == (FailureKind.RATE_LIMITED, 7.0)
 
 
 async def test_a_redirect_is_not_followed(node: RawNode, connect: Connect) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from rpcaccel.config.secrets import Secret
 from rpcaccel.core.replies.answer import Answer
-from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.upstream.node_client import Post
 from tests.support.dataplane.raw_node import LONG, OK, Call, Connect, RawNode, ask, failure, says
 from tests.support.waiting import until
@@ -158,36 +158,6 @@ async def test_a_caller_that_leaves_in_the_middle_of_an_answer_leaves_no_connect
         await task
     await until(lambda: upstream.cell.connections_open == 0)
     await until(lambda: upstream.cell.connections_idle == 0)
-
-
-# -- what is not HTTP --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 9000 + b"\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nX: a\x00b\r\n\r\n",
-    ],
-    ids=["long line", "many lines", "two lengths", "negative length", "null byte"],
-)
-async def test_a_head_that_no_node_should_send_is_a_broken_reply(node: RawNode, connect: Connect, head: bytes) -> None:
-    node.script = says(head)
-    upstream = connect()
-    got = await failure(upstream)
-    assert (got.kind, got.text) == (FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
-    await until(lambda: upstream.cell.connections_open == 0)
-
-
-@pytest.mark.parametrize(
-    "body", [b"zz\r\n", b"5\r\n{}\r\n0\r\n\r\n!", b"2\r\n{}XX"], ids=["size", "shorter than told", "end of a chunk"]
-)
-async def test_chunks_that_are_none_are_a_broken_reply(node: RawNode, connect: Connect, body: bytes) -> None:
-    node.script = says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", body, close=True)
-    assert (await failure(connect())).kind is FailureKind.BROKEN_REPLY
 
 
 # -- what goes out -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
-from rpcaccel.simnode.server.factories import harmony_nodes, knobs
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import proxying
 from tests.support.waiting import until
@@ -193,11 +193,6 @@ async def test_a_null_is_kept_until_the_next_head_and_no_longer() -> None:
         proxy.see()
         caches.append((await proxy.call("eth_getTransactionReceipt", unknown)).cache)
         assert caches == ["miss", "memory", "miss"]
-
-
-def test_knobs_are_checked() -> None:
-    with pytest.raises(ValueError, match="latency"):
-        knobs(latency="fast")
 
 
 async def test_what_memory_cannot_have_is_no_miss_of_memory() -> None:

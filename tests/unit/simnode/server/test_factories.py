@@ -35,6 +35,8 @@ async def test_each_node_can_have_its_own_knobs() -> None:
 def test_knobs_and_specs_are_made_from_plain_values() -> None:
     assert knobs(latency="5ms").latency == Latency(0.005)
     assert ethereum_chain(seed=4, finality_depth=9).spec.finality_depth == 9
+    with pytest.raises(ValueError, match="latency"):
+        knobs(latency="fast")
 
 
 async def test_the_demos_nodes_are_uneven_and_agree() -> None:
