@@ -114,40 +114,20 @@ async def test_calls_go_alone_while_there_are_slots_and_the_rest_together(node: 
     assert node.batches == [[b"[%d]" % number for number in range(FEWEST_SLOTS, FEWEST_SLOTS + 4)]]
 
 
-async def test_a_lone_call_never_waits(node: Node, batcher: Batcher) -> None:
-    node.open.set()
-    for number in range(10):
-        await call(batcher, "light", number, timeout=1.0)
-    assert node.batches == []
-
-
 @pytest.mark.parametrize("method", ["heavy", "send", "unknown"])
-async def test_heavy_calls_writes_and_unknown_methods_always_go_alone(
+async def test_heavy_calls_writes_and_unknown_methods_go_alone_and_are_nothing_to_a_light_read(
     node: Node, batcher: Batcher, method: str
 ) -> None:
-    tasks = await ask(batcher, FEWEST_SLOTS + 6, method)
-    assert len(node.singles) == FEWEST_SLOTS + 6
     node.open.set()
-    await asyncio.gather(*tasks)
-    assert node.batches == []
-
-
-@pytest.mark.parametrize("method", ["heavy", "send", "unknown"])
-async def test_a_light_read_waits_for_none_of_them(node: Node, batcher: Batcher, method: str) -> None:
+    await asyncio.gather(*await ask(batcher, 30, method))
+    assert batcher.state.single == 0.0, "how long they take is no measure"
+    node.open.clear()
     tasks = await ask(batcher, 30, method)
     tasks += await ask(batcher, FEWEST_SLOTS, first=100)
-    assert node.singles[30:] == [b"[%d]" % number for number in range(100, 100 + FEWEST_SLOTS)]
+    assert node.singles[60:] == [b"[%d]" % number for number in range(100, 100 + FEWEST_SLOTS)], "it waits for none"
     node.open.set()
     await asyncio.gather(*tasks)
-
-
-@pytest.mark.parametrize("method", ["heavy", "send", "unknown"])
-async def test_how_long_they_take_is_no_measure_of_a_light_read(node: Node, batcher: Batcher, method: str) -> None:
-    node.open.set()
-    await asyncio.gather(*await ask(batcher, 3, method))
-    assert batcher.state.single == 0.0
-    await asyncio.gather(*await ask(batcher, 1))
-    assert batcher.state.single == 0.001
+    assert (batcher.state.single, node.batches) == (0.001, [])
 
 
 async def test_a_slot_that_a_call_keeps_too_long_is_given_to_those_that_wait(node: Node) -> None:
