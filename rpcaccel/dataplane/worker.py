@@ -176,7 +176,7 @@ class Worker:
         self._hook()
         self.engine.exposure = Exposure(settings.http.deny, settings.http.expose)
         self.admission.adopt(settings.clients)
-        for _, _, upstream in self.state.upstreams():
+        for upstream in self.state.upstreams():
             self._later(upstream.warm())
 
     def see(self, heads: NetworkHeads) -> None:
@@ -317,7 +317,7 @@ class Worker:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        for _, _, upstream in self.state.upstreams():
+        for upstream in self.state.upstreams():
             await upstream.close()
 
     async def _tell_errors_forever(self) -> None:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from rpcaccel import balancers, chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
@@ -38,6 +38,15 @@ NodeKey = tuple[str, str]
 """The names of a network and of a node."""
 
 
+class NodeLine(NamedTuple):
+    """The way to one node."""
+
+    made_from: tuple[Any, ...]
+    """The settings that the client was made from."""
+    client: HttpNodeClient
+    batcher: Batcher
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkDependencies:
     """The means with which networks are made; they are the same for every revision."""
@@ -57,14 +66,12 @@ class NetworkDependencies:
 class Build:
     """One revision's networks, and what is needed to reach their nodes."""
 
-    __slots__ = ("_before", "_means", "_settling", "batchers", "networks", "opened", "upstreams")
+    __slots__ = ("_before", "_means", "_settling", "lines", "networks", "opened")
 
     def __init__(self, means: NetworkDependencies, before: Build | None = None) -> None:
         """`before`: the build in force, whose nodes and connectors are carried over by id."""
         self.networks: dict[str, Network] = {}
-        self.upstreams: dict[NodeKey, tuple[tuple[Any, ...], HttpNodeClient]] = {}
-        """The clients of nodes, each with the settings that it was made from."""
-        self.batchers: dict[NodeKey, Batcher] = {}
+        self.lines: dict[NodeKey, NodeLine] = {}
         self.opened: list[HttpNodeClient] = []
         """The clients that are new with this revision: they are closed when it is refused."""
         self._means = means
@@ -99,7 +106,7 @@ class Build:
         pool = NodePool(
             nodes=[known.get(node.id, node) for node in fresh],
             balancer=balancer,
-            upstreams={part.id: self._sender(name, part, cells[part.id]) for part in settings.nodes},
+            upstreams={part.id: self._line(name, part, cells[part.id]) for part in settings.nodes},
             cells=cells,
             classify=_classifier(ahead_of(chain.errors, settings.error_rules)),
             unclassed=partial(means.unclassed, name),
@@ -147,24 +154,20 @@ class Build:
         else:
             node.quota.settings = limits
 
-    def _sender(self, network: str, node: NodeSettings, cell: NodeCell) -> Batcher:
-        """What calls to the node go through; it is carried over as long as the connector of the node is."""
-        key, upstream = (network, node.id), self._upstream(network, node, cell)
-        batcher = None if self._before is None else self._before.batchers.get(key)
-        if batcher is None or batcher.client is not upstream or batcher.gathers != node.gather:
-            batcher = Batcher(upstream, node.max_connections, self._means.clock, Gathering(), gathers=node.gather)
-        self.batchers[key] = batcher
-        return batcher
-
-    def _upstream(self, network: str, node: NodeSettings, cell: NodeCell) -> HttpNodeClient:
-        key = (network, node.id)
+    def _line(self, network: str, node: NodeSettings, cell: NodeCell) -> Batcher:
+        """What calls to the node go through. The client is carried over as long as what it is made from is the same,
+        and what is known of batches as long as they are gathered."""
         made_from = tuple(getattr(node, field) for field in _CONNECTOR_FIELDS)
-        found = None if self._before is None else self._before.upstreams.get(key)
-        if found is None or found[0] != made_from:
-            found = (made_from, self._means.connect(node, cell))
-            self.opened.append(found[1])
-        self.upstreams[key] = found
-        return found[1]
+        line = None if self._before is None else self._before.lines.get((network, node.id))
+        if line is None or line.made_from != made_from:
+            client, batcher = self._means.connect(node, cell), None
+            self.opened.append(client)
+        else:
+            client, batcher = line.client, line.batcher
+        if batcher is None or batcher.gathers != node.gather:
+            batcher = Batcher(client, node.max_connections, self._means.clock, Gathering(), gathers=node.gather)
+        self.lines[network, node.id] = NodeLine(made_from, client, batcher)
+        return batcher
 
 
 def same_chain(before: NetworkSettings, after: NetworkSettings) -> bool:

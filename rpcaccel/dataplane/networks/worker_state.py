@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -65,8 +65,8 @@ class WorkerState:
         self.networks = build.networks
         self.revision = revision
         self.unclassed.keep(self._is_unclassed)
-        kept = {id(upstream) for _, upstream in build.upstreams.values()}
-        return [upstream for _, upstream in old.upstreams.values() if id(upstream) not in kept]
+        kept = {id(line.client) for line in build.lines.values()}
+        return [line.client for line in old.lines.values() if id(line.client) not in kept]
 
     def see(self, heads: NetworkHeads) -> None:
         """Take what the control plane knows of the nodes of a network."""
@@ -94,7 +94,7 @@ class WorkerState:
                 node.distrusted = frozenset(heads.suspects.get(told.id, ()))
                 node.proven.proving = told.proving
                 node.prove(told.proof, network.chain.untraced)
-                batches = self._built.batchers[network.name, node.id].state
+                batches = self._built.lines[network.name, node.id].batcher.state
                 batches.bound(None if told.proof is None else told.proof.batch_most)
                 node.probed = told.latency if told.answering else None
                 if told.answering:
@@ -130,10 +130,9 @@ class WorkerState:
                 if node.id == brought.node and node.quota is not None:
                     node.quota.bring(brought, now)
 
-    def upstreams(self) -> Iterator[tuple[str, str, HttpNodeClient]]:
-        """Every client of a node, with the names of its network and its node."""
-        for (network, node), (_, upstream) in self._built.upstreams.items():
-            yield network, node, upstream
+    def upstreams(self) -> list[HttpNodeClient]:
+        """The clients of all nodes."""
+        return [line.client for line in self._built.lines.values()]
 
     def _is_unclassed(self, error: UnclassedError) -> bool:
         network = self.networks.get(error.network)

@@ -116,7 +116,7 @@ async def test_a_change_that_cannot_be_made_changes_nothing_and_leaves_nothing_o
     assert (worker.state.revision, worker.state.networks) == (1, {"one": network})
     assert seen(network) == before
     assert tally.snapshot().nodes == cells
-    assert [upstream for _, _, upstream in worker.state.upstreams()] == opened[:1]
+    assert worker.state.upstreams() == opened[:1]
     await worker.drain(0.0)
     assert len(opened) == (1 if spoil is no_network else 3)
     assert all(upstream.closed for upstream in opened)
@@ -139,7 +139,7 @@ async def test_what_is_made_is_in_force_only_once_it_is_adopted() -> None:
     assert a.quota
     assert a.quota.settings.day == 50
     assert (b.weight, b.quota) == (1, None)
-    for _, _, upstream in state.upstreams():
+    for upstream in state.upstreams():
         await upstream.close()
 
 
