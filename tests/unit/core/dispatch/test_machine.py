@@ -52,6 +52,7 @@ class Run:
         self,
         count: int = 3,
         *,
+        cache: CacheClass = CacheClass.HEAD,
         repeat: bool = True,
         hedge_after: float | HedgeAfter | None = None,
         budget: Budget | None = None,
@@ -61,7 +62,7 @@ class Run:
         self.chooser = InOrder(count)
         self.budget = budget or Budget()
         self.machine = Dispatch(
-            plan_of(repeat=repeat, hedge=hedge_after is not None),
+            plan_of(cache=cache, repeat=repeat, hedge=hedge_after is not None),
             self.chooser,
             self.budget,
             DispatchSettings(**options),
@@ -77,8 +78,8 @@ class Run:
     def play(self, script: str) -> Run:
         """Play a script of steps `time event -> what is to be done`; the first one is the start.
 
-        Events: `tick`, `abandoned`, `NODE ok`, `NODE says KIND` (an error object), `NODE fails KIND [unsent]`, and `out
-        NODES` (these may not be asked from now on).
+        Events: `tick`, `abandoned`, `NODE ok`, `NODE null`, `NODE says KIND` (an error object), `NODE fails KIND
+        [unsent]`, and `out NODES` (these may not be asked from now on).
         """
         for line in script.replace(";", "\n").strip().splitlines():
             event, _, wanted = line.strip().partition("-> ")
@@ -98,8 +99,9 @@ class Run:
             if what in ("tick", "abandoned"):
                 return self._said(getattr(self.machine, what)(now), now)
             number = self.running.pop(what)
-            if more[0] == "ok":
-                return self._said(self.machine.answered(number, OK, None, now), now)
+            if more[0] in ("ok", "null"):
+                answer = OK if more[0] == "ok" else Answer(result=b"null")
+                return self._said(self.machine.answered(number, answer, None, now), now)
             if more[0] == "says":
                 return self._said(self.machine.answered(number, ERROR, FailureKind(more[1]), now), now)
             failure = fail(FailureKind(more[1]), sent=more[2:] != ["unsent"])
@@ -195,6 +197,10 @@ SCRIPTS: dict[str, tuple[dict[str, Any], str]] = {
     "a hedge needs time": ({"hedge_after": 0.2, "ends": 0.25}, "-> ask a, wait 0.2\n0.3 tick"),
     "what may not be repeated is not hedged": ({"hedge_after": 0.2, "repeat": False}, "-> ask a"),
     "no hedge when one attempt is all there is": ({"hedge_after": 0.2, "attempts": 1}, "-> ask a"),
+    "without another node, a result that says that there is nothing is the answer": (
+        {"count": 1, "cache": CacheClass.FOREVER}, "-> ask a; 0.1 a null -> end well"),
+    "a second opinion is not waited for when it comes late": ({"cache": CacheClass.FOREVER},
+        "-> ask a; 0.1 a null -> ask b, wait 1; 1.1 tick -> stop b, end well"),
     "what waits for a node that hangs is asked of another at once, and of one": ({"hedge_after": 1.0}, """
         -> ask a, wait 1
         0.5 abandoned -> hedge b
@@ -223,6 +229,18 @@ def test_a_good_answer_is_told_with_who_gave_it_and_a_failed_one_with_every_step
     assert run.end == Settle(OK, None, run.chooser.nodes[1])
     assert (run.machine.steps, run.machine.tried) == ((("a", "timeout"),), ("a", "b"))
     assert run.machine.state is CallState.SETTLED
+
+
+@pytest.mark.parametrize(
+    ("second", "answers"), [("ok", "b"), ("null", "a"), ("fails timeout", "a"), ("says pruned", "a")]
+)
+def test_where_a_node_says_that_there_is_nothing_the_result_of_a_second_one_counts_and_no_other_word(
+    second: str, answers: str
+) -> None:
+    run = Run(cache=CacheClass.FOREVER).play(f"-> ask a; 0.1 a null -> ask b, wait 1; 0.2 b {second} -> end well")
+    assert run.end is not None
+    assert run.end.node is not None
+    assert run.end.node.id == answers
 
 
 def test_a_deterministic_error_ends_the_call_with_the_nodes_words() -> None:
