@@ -2,13 +2,12 @@
 contradict.
 
 A refusal may have been provoked by what its call holds, whatever the node says of it, so it parks that very call alone.
-The method is parked when as many different calls as `DIFFERENT` were refused and none was answered between. One refusal
-with a Retry-After header is enough where the node has answered nothing for a while: otherwise the header, too, may be
-about that one call. Each time that an answer shows such refusals to be about single calls, twice as
-many are needed. Methods are parked apart, because providers count some apart and exclude others from a plan. The whole
-node is parked when several methods were refused and no call was answered meanwhile, and at most
-until a probe is answered. A rest lasts some minutes at the most, whatever the node says; the next call after it shows
-whether the limit still holds.
+The method is parked when as many different calls as `DIFFERENT_CALLS` were refused and none was answered between. One
+refusal with a Retry-After header is enough where the node has answered nothing for a while: otherwise the header, too,
+may be about that one call. Each time that an answer shows such refusals to be about single calls, twice as many are
+needed. Methods are parked apart, because providers count some apart and exclude others from a plan. The whole node is
+parked when several methods were refused and no call was answered meanwhile, and at most until a probe is answered. A
+rest lasts some minutes at the most, whatever the node says; the next call after it shows whether the limit still holds.
 
 A node may also fail a method while other nodes answer the same calls, whatever the words of its errors mean. Only a
 contradicted error counts: another node had a result for the very same call. So a client whose calls fail on all nodes
@@ -18,24 +17,24 @@ alone takes nothing from others whose calls the node answers.
 
 from __future__ import annotations
 
-FIRST, MOST = 1.0, 60.0
+FIRST_REST_SECONDS, MAX_UNNAMED_REST_SECONDS = 1.0, 60.0
 """Seconds of the first and the longest rest for which the node named no time; each rest doubles the one before."""
-MOST_UNSURE = 5.0
+MAX_UNSURE_REST_SECONDS = 5.0
 """Seconds of the longest rest of a method, if refusals of different calls are all that speaks for it: one caller may
 have sent all of them."""
 MAX_REST_SECONDS = 300.0
 """Seconds of the longest rest. When a daily quota is used up, a refused call every five minutes costs little; when the
 node was wrong, it must not be parked for a day."""
-SEVERAL = 3
+REFUSED_METHODS = 3
 """Refused methods, with no answer between, after which the whole node is parked."""
 SAME_REFUSAL_SECONDS = 60.0
 """Seconds within which the methods must be refused, and for which an answer shows that others' calls are answered."""
-DIFFERENT, MOST_AFTER_A_REST, MOST_DIFFERENT = 5, 20, 80
+DIFFERENT_CALLS, MAX_DIFFERENT_AFTER_REST, MAX_DIFFERENT_CALLS = 5, 20, 80
 """Different calls, refused with no answer between, after which a method is parked: at first; and at the most where the
 answers came after a rest, or between refusals."""
 REFUSED_AFTER_REST = 3
 """Different calls that are refused after a rest before the next one begins."""
-MOST_CALLS = 256
+MAX_RESTING_CALLS = 256
 """Refused calls that rest by themselves; of more, those that were refused first are forgotten."""
 _NEVER = float("-inf")
 
@@ -48,7 +47,7 @@ class Rest:
     def __init__(self) -> None:
         self._calls: set[int] = set()
         """The different calls that were refused since the last answer; as many as are needed at the most."""
-        self.needed = DIFFERENT
+        self.needed = DIFFERENT_CALLS
         self.until = _NEVER
         self.step = 0.0
         """Seconds of the last rest for which the node named no time."""
@@ -69,19 +68,19 @@ class Rest:
         """Note an answer, which ends the rest: the refusals before it may have been about single calls, and were so if
         no rest had begun."""
         if self._calls:
-            most = MOST_DIFFERENT if self.until == _NEVER else MOST_AFTER_A_REST
+            most = MAX_DIFFERENT_CALLS if self.until == _NEVER else MAX_DIFFERENT_AFTER_REST
             self.needed = max(self.needed, min(self.needed * 2, most))
         self._calls.clear()
         self.until, self.step = _NEVER, 0.0
 
-    def begin(self, now: float, retry_after: float | None, most: float = MOST) -> None:
+    def begin(self, now: float, retry_after: float | None, most: float = MAX_UNNAMED_REST_SECONDS) -> None:
         """Begin or extend the rest after a refusal; calls that meet the same limit at once count as one step. `most`:
         seconds of the longest rest for which the node named no time."""
         self.refused_at = now
         if retry_after is not None:
             self.until = max(self.until, now + min(retry_after, MAX_REST_SECONDS))
         elif now >= self.until:
-            self.step = min(self.step * 2 or FIRST, most)
+            self.step = min(self.step * 2 or FIRST_REST_SECONDS, most)
             self.until = now + self.step
 
 
@@ -138,19 +137,19 @@ class Parking:
         rest = self.methods.setdefault(method, Rest())
         sure = call is None or (retry_after is not None and now - self.answered_at > SAME_REFUSAL_SECONDS)
         if not sure and retry_after is not None:
-            retry_after = min(retry_after, MOST)
+            retry_after = min(retry_after, MAX_UNNAMED_REST_SECONDS)
         enough = sure or rest.refused(call or 0, now)
         if call is not None:
             self._call(call).begin(now, retry_after)
-        most = MOST if sure else MOST_UNSURE
+        most = MAX_UNNAMED_REST_SECONDS if sure else MAX_UNSURE_REST_SECONDS
         if enough:
-            rest.begin(now, FIRST if own_limiter and retry_after is None else retry_after, most)
+            rest.begin(now, FIRST_REST_SECONDS if own_limiter and retry_after is None else retry_after, most)
         if own_limiter:
             rest.refused_at = _NEVER
             return
         since = max(self.answered_at, now - SAME_REFUSAL_SECONDS)
         enough = sure or self._node.refused(call or 0, now)
-        if enough and sum(rest.refused_at > since for rest in self.methods.values()) >= SEVERAL:
+        if enough and sum(rest.refused_at > since for rest in self.methods.values()) >= REFUSED_METHODS:
             self._node.begin(now, retry_after, most)
             self._looks = 0
 
@@ -158,7 +157,7 @@ class Parking:
         """The rest of a single call."""
         rest = self._calls.get(call)
         if rest is None:
-            if len(self._calls) >= MOST_CALLS:
+            if len(self._calls) >= MAX_RESTING_CALLS:
                 del self._calls[next(iter(self._calls))]
             rest = self._calls[call] = Rest()
         return rest
@@ -171,7 +170,7 @@ class Parking:
         rest = self.methods.get(method)
         if rest is not None and now >= rest.until:  # a call sent before the refusal does not count
             rest.answered()
-            if rest.needed == DIFFERENT or now - rest.refused_at > SAME_REFUSAL_SECONDS:
+            if rest.needed == DIFFERENT_CALLS or now - rest.refused_at > SAME_REFUSAL_SECONDS:
                 del self.methods[method]
         if now >= self._node.until:
             self._node.answered()
@@ -194,11 +193,10 @@ class Parking:
             self._node.until = _NEVER
 
 
-ROW, LONG_ROW = 5, 20
-"""Contradicted errors with no good answer between, after which the node is asked last: the first number once `SPAN` has
-passed since the first error, the second one whenever the errors came."""
-SPAN = 2.0
-"""Seconds."""
+CONTRADICTED_ERRORS, MANY_CONTRADICTED_ERRORS = 5, 20
+"""Contradicted errors with no good answer between, after which the node is asked last: the first number once
+CONTRADICTED_SECONDS have passed since the first error, the second one whenever the errors came."""
+CONTRADICTED_SECONDS = 2.0
 SHOWN_SECONDS = 300.0
 """Seconds after a rest for which a method is named that nobody calls any more."""
 
@@ -236,7 +234,8 @@ class Contradictions:
         if row is None:
             row = self.methods[method] = _Row(now)
         row.count += 1
-        if row.learnt or row.count >= LONG_ROW or (row.count >= ROW and now - row.since >= SPAN):
+        lasting = row.count >= CONTRADICTED_ERRORS and now - row.since >= CONTRADICTED_SECONDS
+        if row.learnt or lasting or row.count >= MANY_CONTRADICTED_ERRORS:
             row.rest.begin(now, None)
 
     def asked(self, method: str, now: float) -> None:
@@ -260,7 +259,7 @@ class Contradictions:
         row = self.methods.get(method)
         until = row.rest.until if row is not None else _NEVER
         failing = [row for row in self.methods.values() if row.learnt and row.since > answered_at]
-        return max(until, min(row.rest.until for row in failing)) if len(failing) >= SEVERAL else until
+        return max(until, min(row.rest.until for row in failing)) if len(failing) >= REFUSED_METHODS else until
 
     def learnt(self, now: float) -> list[str]:
         """The methods that the node is asked last for, between its trials, and was asked for within SHOWN_SECONDS."""

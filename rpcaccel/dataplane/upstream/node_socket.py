@@ -36,10 +36,10 @@ _QUIET = 20.0
 """Seconds without a frame after which the node is sent a ping; half as long may pass until its pong."""
 _CLOSING = 1.0
 """Seconds that a node may take to answer our close frame."""
-MOST, MOST_BYTES = 20_000, 2 * MAX_MESSAGE_BYTES
+MAX_MESSAGES_A_SECOND, MAX_BYTES_A_SECOND = 20_000, 2 * MAX_MESSAGE_BYTES
 """Messages and bytes (characters of a text) that a node may send within a second; beyond that the connection is ended.
 The pending transactions of a busy chain that were held back for a moment come by the thousand."""
-TURN, TURN_BYTES = 64, 1 << 20
+MESSAGES_A_TURN, READ_BYTES_A_TURN = 64, 1 << 20
 """Messages and bytes that are read one after the other before everything else in the process gets its turn."""
 _LAST_PORT = 65535
 _SHOWN = 120
@@ -210,7 +210,7 @@ class NodeSocket:
 
     async def _read(self, socket: ClientWebSocketResponse) -> str:
         """Read until the connection ends, or the node sends too much; returns why it ended."""
-        inflow, messages, size = Inflow("messages", MOST, MOST_BYTES), 0, 0
+        inflow, messages, size = Inflow("messages", MAX_MESSAGES_A_SECOND, MAX_BYTES_A_SECOND), 0, 0
         while True:
             message = await socket.receive()
             kind = message.type
@@ -227,7 +227,7 @@ class NodeSocket:
             elif kind is not WSMsgType.PONG:
                 self._hear(message.data)
             messages, size = messages + 1, size + len(message.data)
-            if messages >= TURN or size >= TURN_BYTES:
+            if messages >= MESSAGES_A_TURN or size >= READ_BYTES_A_TURN:
                 messages = size = 0
                 await asyncio.sleep(0)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rpcaccel import balancers, chains
 from rpcaccel.core.nodes.eligibility import Ineligibility, judge
 from rpcaccel.core.nodes.node import MANY_CALLS, Node
-from rpcaccel.core.nodes.parking import DIFFERENT, MOST_UNSURE
+from rpcaccel.core.nodes.parking import DIFFERENT_CALLS, MAX_UNSURE_REST_SECONDS
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.answer import Answer
@@ -128,7 +128,7 @@ async def others_go_on(chain: chains.Chain, error: Answer, runs: Sequence[tuple[
     st.sampled_from(SHAPES),
     st.sampled_from(STATUSES),
     st.none() | st.floats(0.0, 4000.0),
-    st.lists(st.tuples(st.sampled_from(METHODS), st.integers(1, DIFFERENT // 2)), min_size=1, max_size=8),
+    st.lists(st.tuples(st.sampled_from(METHODS), st.integers(1, DIFFERENT_CALLS // 2)), min_size=1, max_size=8),
     st.booleans(),
 )
 @settings(max_examples=examples(300), deadline=None)
@@ -161,10 +161,10 @@ async def test_a_node_that_limits_the_rate_of_a_method_is_left_alone_after_a_few
     crowd = Crowd(CHAINS[1], refusal(-32005, "too many requests", 200))
     for number in range(100):
         assert await crowd.provoke("eth_call", number) is FailureKind.RATE_LIMITED
-    assert crowd.upstreams[0].asked == DIFFERENT
+    assert crowd.upstreams[0].asked == DIFFERENT_CALLS
     assert crowd.against("eth_call") == {Ineligibility.METHOD_PARKED}
     assert crowd.against("eth_getBalance") == set()
-    await asyncio.sleep(MOST_UNSURE)
+    await asyncio.sleep(MAX_UNSURE_REST_SECONDS)
     assert await crowd.ask("eth_call")
     assert crowd.against("eth_call") == set()
 
@@ -174,7 +174,7 @@ async def test_a_node_that_limits_the_rate_of_all_is_left_alone_after_a_few_call
     crowd = Crowd(CHAINS[1], refusal(-32005, "too many requests", 200))
     for number in range(30):
         await crowd.provoke(METHODS[number % 4], number)
-    assert crowd.upstreams[0].asked == DIFFERENT
+    assert crowd.upstreams[0].asked == DIFFERENT_CALLS
     assert crowd.against("eth_call") == {Ineligibility.PARKED}
 
 
@@ -193,7 +193,7 @@ async def test_a_time_that_the_node_names_rests_the_call_alone_while_others_are_
         await crowd.provoke("eth_call", 1)
         assert await crowd.ask("eth_call")
     assert crowd.upstreams[0].asked == 1 + 1 + 9
-    for number in range(2, 2 + 2 * DIFFERENT):
+    for number in range(2, 2 + 2 * DIFFERENT_CALLS):
         await crowd.provoke("eth_call", number)
     assert crowd.against("eth_call") == {Ineligibility.METHOD_PARKED}
 
@@ -202,7 +202,7 @@ async def test_a_time_that_the_node_names_rests_the_call_alone_while_others_are_
 async def test_the_more_often_refusals_prove_to_be_about_single_calls_the_more_are_needed() -> None:
     crowd = Crowd(CHAINS[1], refusal(-32005, "too many requests", 429))
     number = 0
-    for run in (DIFFERENT - 1, 2 * DIFFERENT - 1, 4 * DIFFERENT - 1):
+    for run in (DIFFERENT_CALLS - 1, 2 * DIFFERENT_CALLS - 1, 4 * DIFFERENT_CALLS - 1):
         for _ in range(run):
             number += 1
             await crowd.provoke("eth_call", number)

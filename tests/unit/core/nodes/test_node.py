@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rpcaccel.core.nodes.breaker import BreakerState
 from rpcaccel.core.nodes.limits import Limit
 from rpcaccel.core.nodes.node import HIDDEN_FOR, LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
-from rpcaccel.core.nodes.parking import DIFFERENT
+from rpcaccel.core.nodes.parking import DIFFERENT_CALLS
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import OLD_STATE, UNKNOWN_RULE, Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
@@ -110,7 +110,7 @@ def test_each_refused_method_rests_until_it_is_answered_itself() -> None:
 def test_a_method_with_a_limiter_of_its_own_parks_only_itself() -> None:
     node = Node("a")
     for name in ("slow", "b", "c", "d"):
-        for number in range(DIFFERENT):
+        for number in range(DIFFERENT_CALLS):
             asked = replace(plan(name, limiter="5/s"), asked=b"[%d]" % number)
             node.learn(FailureKind.RATE_LIMITED, asked, 1.0)
     assert node.parking.until < 1.0

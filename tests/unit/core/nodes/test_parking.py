@@ -8,24 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.nodes.parking import (
-    DIFFERENT,
-    LONG_ROW,
+    CONTRADICTED_ERRORS,
+    CONTRADICTED_SECONDS,
+    DIFFERENT_CALLS,
+    MANY_CONTRADICTED_ERRORS,
     MAX_REST_SECONDS,
-    MOST,
-    MOST_CALLS,
-    MOST_UNSURE,
+    MAX_RESTING_CALLS,
+    MAX_UNNAMED_REST_SECONDS,
+    MAX_UNSURE_REST_SECONDS,
     REFUSED_AFTER_REST,
-    ROW,
+    REFUSED_METHODS,
     SAME_REFUSAL_SECONDS,
-    SEVERAL,
     SHOWN_SECONDS,
-    SPAN,
     Contradictions,
     Parking,
 )
 
 NEVER = float("-inf")
-METHODS = [f"m{number}" for number in range(SEVERAL + 2)]
+METHODS = [f"m{number}" for number in range(REFUSED_METHODS + 2)]
 DAY = 86_400.0
 
 
@@ -58,7 +58,7 @@ def test_without_a_time_the_rest_doubles_up_to_a_bound_and_begins_anew_once_it_i
         parking.refused("m", now, None)  # a second call that met the same limit
         rests.append(parking.of("m") - now)
         now = parking.of("m")
-    assert rests == [1, 2, 4, 8, 16, 32, MOST, MOST]
+    assert rests == [1, 2, 4, 8, 16, 32, MAX_UNNAMED_REST_SECONDS, MAX_UNNAMED_REST_SECONDS]
     parking.answered("m", now)
     parking.refused("m", now, None)
     assert parking.of("m") - now == 1.0
@@ -66,16 +66,16 @@ def test_without_a_time_the_rest_doubles_up_to_a_bound_and_begins_anew_once_it_i
 
 def test_several_methods_refused_with_none_answered_between_rest_the_whole_node() -> None:
     parking = Parking()
-    refuse(parking, SEVERAL - 1, retry_after=DAY)
+    refuse(parking, REFUSED_METHODS - 1, retry_after=DAY)
     assert parking.until == NEVER
-    refuse(parking, SEVERAL, retry_after=DAY)
+    refuse(parking, REFUSED_METHODS, retry_after=DAY)
     assert parking.until == MAX_REST_SECONDS
 
 
 def test_a_node_that_answers_other_methods_is_not_left_alone_for_those_it_refuses() -> None:
     parking = Parking()
     for second in range(100):
-        for number in range(SEVERAL - 1):
+        for number in range(REFUSED_METHODS - 1):
             parking.refused(METHODS[(second + number) % len(METHODS)], float(second), DAY)
         parking.answered("other", second + 0.5)
     assert parking.until == NEVER
@@ -84,7 +84,7 @@ def test_a_node_that_answers_other_methods_is_not_left_alone_for_those_it_refuse
 def test_refusals_long_ago_say_nothing_of_now() -> None:
     parking = Parking()
     for number, method in enumerate(METHODS):
-        parking.refused(method, number * SAME_REFUSAL_SECONDS / (SEVERAL - 1), 0.0)
+        parking.refused(method, number * SAME_REFUSAL_SECONDS / (REFUSED_METHODS - 1), 0.0)
     assert parking.until == NEVER
 
 
@@ -100,14 +100,14 @@ def test_methods_that_the_node_counts_by_themselves_say_nothing_of_the_node() ->
 def test_a_probe_answered_after_the_node_was_left_alone_brings_it_back_and_not_what_it_refuses() -> None:
     parking = Parking()
     parking.probed(5.0)
-    refuse(parking, SEVERAL, 6.0, DAY)
+    refuse(parking, REFUSED_METHODS, 6.0, DAY)
     parking.probed(5.0)
     assert parking.until == 6.0 + MAX_REST_SECONDS, "that one was answered before"
     parking.probed(5.9)
     assert parking.until == 6.0 + MAX_REST_SECONDS, "that one may have been, and was on its way"
     parking.probed(7.0)
     assert parking.until == NEVER
-    assert set(parking.resting(7.0)) == set(METHODS[:SEVERAL])
+    assert set(parking.resting(7.0)) == set(METHODS[:REFUSED_METHODS])
 
 
 def test_an_answer_to_a_call_that_was_sent_before_the_refusal_ends_no_rest() -> None:
@@ -133,12 +133,23 @@ def test_a_call_that_is_refused_rests_alone_longer_each_time_until_it_is_answere
 
 def test_different_calls_park_their_method_for_some_seconds_at_the_most() -> None:
     parking, now, parked = Parking(), 0.0, []
-    for number in range(DIFFERENT + 4 * REFUSED_AFTER_REST):
+    for number in range(DIFFERENT_CALLS + 4 * REFUSED_AFTER_REST):
         parking.refused("m", now, None, call=number)
         parked.append(max(0.0, round(parking.of("m") - now, 6)))
         now = max(now + 0.01, parking.of("m"))
-    first, later = [0.0] * (DIFFERENT - 1), [0.0] * (REFUSED_AFTER_REST - 1)
-    assert parked == [*first, 1.0, *later, 2.0, *later, 4.0, *later, MOST_UNSURE, *later, MOST_UNSURE]
+    first, later = [0.0] * (DIFFERENT_CALLS - 1), [0.0] * (REFUSED_AFTER_REST - 1)
+    assert parked == [
+        *first,
+        1.0,
+        *later,
+        2.0,
+        *later,
+        4.0,
+        *later,
+        MAX_UNSURE_REST_SECONDS,
+        *later,
+        MAX_UNSURE_REST_SECONDS,
+    ]
     assert parking.until == NEVER
 
 
@@ -159,9 +170,9 @@ def test_one_caller_among_others_keeps_them_from_next_to_nothing_however_its_cal
 
 def test_refusals_of_single_calls_are_forgotten_within_bounds() -> None:
     parking = Parking()
-    for number in range(2 * MOST_CALLS):
+    for number in range(2 * MAX_RESTING_CALLS):
         parking.refused("m", 0.0, None, call=number)
-    assert (parking.of("other", 0), parking.of("other", 2 * MOST_CALLS - 1)) == (NEVER, 1.0)
+    assert (parking.of("other", 0), parking.of("other", 2 * MAX_RESTING_CALLS - 1)) == (NEVER, 1.0)
 
 
 EVENTS = st.lists(
@@ -200,7 +211,7 @@ def failing(method: str, count: int, now: float, node: Contradictions) -> None:
 
 
 def test_some_errors_over_a_while_or_many_at_once_make_a_rest() -> None:
-    for errors in ([0.0] * (ROW - 1) + [SPAN], [0.0] * LONG_ROW):
+    for errors in ([0.0] * (CONTRADICTED_ERRORS - 1) + [CONTRADICTED_SECONDS], [0.0] * MANY_CONTRADICTED_ERRORS):
         node = Contradictions()
         for now in errors[:-1]:
             node.noted("m", now)
@@ -212,7 +223,7 @@ def test_some_errors_over_a_while_or_many_at_once_make_a_rest() -> None:
 
 def test_each_trial_begins_a_longer_rest_and_an_answer_ends_them() -> None:
     node, rests, now = Contradictions(), [], 0.0
-    failing("m", LONG_ROW, now, node)
+    failing("m", MANY_CONTRADICTED_ERRORS, now, node)
     for _ in range(8):
         rests.append(node.until("m", NEVER) - now)
         now = node.until("m", NEVER)
@@ -223,19 +234,19 @@ def test_each_trial_begins_a_longer_rest_and_an_answer_ends_them() -> None:
     assert node.learnt(now + SHOWN_SECONDS + 61) == [], "nobody calls it any more"
     node.answered("m")
     assert node.until("m", NEVER) == NEVER
-    failing("m", ROW, now, node)
+    failing("m", CONTRADICTED_ERRORS, now, node)
     assert node.until("m", NEVER) == NEVER, "it begins anew"
 
 
 def test_a_node_that_answers_nothing_else_either_is_asked_last_for_all() -> None:
     node = Contradictions()
     for method in ("a", "b", "c"):
-        failing(method, LONG_ROW, 10.0, node)
+        failing(method, MANY_CONTRADICTED_ERRORS, 10.0, node)
     assert node.until("d", answered_at=9.0) == 11.0
     assert node.until("d", answered_at=10.5) == NEVER, "it answered another method meanwhile"
 
 
-@given(st.lists(st.tuples(st.integers(0, LONG_ROW - 1), st.floats(0.0, 1.0))))
+@given(st.lists(st.tuples(st.integers(0, MANY_CONTRADICTED_ERRORS - 1), st.floats(0.0, 1.0))))
 def test_good_answers_between_keep_a_node_its_share(rows: list[tuple[int, float]]) -> None:
     node, now = Contradictions(), 0.0
     for errors, passes in rows:

@@ -20,7 +20,7 @@ from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
-from rpcaccel.dataplane.upstream.node_socket import MOST, TURN, NodeSocket, places
+from rpcaccel.dataplane.upstream.node_socket import MAX_MESSAGES_A_SECOND, MESSAGES_A_TURN, NodeSocket, places
 from tests.support.dataplane.raw_socket import PING, PONG
 from tests.support.waiting import until
 
@@ -190,11 +190,11 @@ def node_frame(payload: bytes, opcode: int = 1) -> bytes:
 @pytest.mark.parametrize(
     ("sent", "times", "why"),
     [
-        (node_frame(b"{}"), MOST, ""),
-        (node_frame(b"{}"), MOST + 1, "sends more than 20000 messages a second"),
-        (node_frame(b"", PING), MOST + 1, "sends more than 20000 messages a second"),
-        (node_frame(b"", PONG), MOST + 1, "sends more than 20000 messages a second"),
-        (node_frame(NOTIFICATION), MOST + 1, "sends more than 20000 messages a second"),
+        (node_frame(b"{}"), MAX_MESSAGES_A_SECOND, ""),
+        (node_frame(b"{}"), MAX_MESSAGES_A_SECOND + 1, "sends more than 20000 messages a second"),
+        (node_frame(b"", PING), MAX_MESSAGES_A_SECOND + 1, "sends more than 20000 messages a second"),
+        (node_frame(b"", PONG), MAX_MESSAGES_A_SECOND + 1, "sends more than 20000 messages a second"),
+        (node_frame(NOTIFICATION), MAX_MESSAGES_A_SECOND + 1, "sends more than 20000 messages a second"),
         (node_frame(b'"%b"' % (b"x" * (4 << 20))), 7, ""),
         (node_frame(b'"%b"' % (b"x" * (4 << 20))), 8, "sends more than 32 MiB of messages a second"),
     ],
@@ -231,7 +231,7 @@ async def test_all_others_get_their_turn_between_the_messages_of_a_node() -> Non
         assert await socket.follow("eth", "newHeads", lambda _: runs.update([turns])) == ""
         await until(lambda: runs.total() == 2000)
         busy.cancel()
-    assert max(runs.values()) <= TURN
+    assert max(runs.values()) <= MESSAGES_A_TURN
 
 
 async def test_the_pings_of_a_node_are_answered() -> None:
@@ -250,7 +250,7 @@ async def test_a_node_that_floods_is_left_without_a_handshake_that_reads_the_res
     told: list[web.WSMsgType] = []
 
     async def script(socket: web.WebSocketResponse, transport: asyncio.Transport) -> None:
-        transport.write(node_frame(b"{}") * (2 * MOST))
+        transport.write(node_frame(b"{}") * (2 * MAX_MESSAGES_A_SECOND))
         told.append((await socket.receive()).type)
 
     async with listening(script) as served:
