@@ -29,7 +29,8 @@ def test_the_absence_of_a_method_is_not_ended_by_the_answer_to_another() -> None
     absence = Absence()
     absence.noticed("m", 1.0, 10.0, GONE)
     absence.ended("other", "a")
-    assert absence.noticed("m", 5.0, 10.0, GONE) == 1.0
+    absence.ended("m", "c")
+    assert absence.noticed("m", 5.0, 10.0, GONE) == 1.0, "nor by one that was not gone"
 
 
 def test_while_no_method_is_answered_the_first_absence_is_that_of_all() -> None:

@@ -254,6 +254,9 @@ async def test_heavy_calls_queue_among_themselves_and_a_light_one_passes_them_by
     assert [len(room) for room in world.pool.rooms] == [0, 3, 0, 0]
     assert (await world.call()).answer == Answer(result=b"1")
     assert [len(room) for room in world.pool.rooms] == [0, 3, 0, 0]
+    heavy.pop().cancel()
+    await asyncio.sleep(0)
+    assert [len(room) for room in world.pool.rooms] == [0, 2, 0, 0], "whoever leaves waits no more"
     gate.set()
     assert all(found.failure is None for found in await asyncio.gather(*heavy))
     assert [len(room) for room in world.pool.rooms] == [0, 0, 0, 0]

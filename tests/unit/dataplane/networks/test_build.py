@@ -154,6 +154,18 @@ async def test_a_build_keeps_nothing_of_the_revisions_before_it() -> None:
     await builds[0].opened[0].close()
 
 
+async def test_what_is_known_of_batches_is_kept_as_long_as_the_node_gets_them() -> None:
+    state, lines = WorkerState(Tally(), time.monotonic, random.Random(1)), []
+    for revision, gather in enumerate((True, True, False), 1):
+        build = state.build()
+        build.make(settings(one={"nodes": [{"id": "a", "url": "http://127.0.0.1:1", "gather": gather}]}))
+        assert state.adopt(build, revision) == []
+        lines.append(build.lines["one", "a"])
+    assert lines[0] == lines[1]
+    assert (lines[2].client, lines[2].batcher.gathers) == (lines[0].client, False)
+    await lines[0].client.close()
+
+
 def vars_of(build: object) -> list[object]:
     return [getattr(build, name) for name in type(build).__slots__]  # type: ignore[attr-defined]
 

@@ -233,6 +233,15 @@ async def test_a_connection_that_spoke_in_the_pool_is_not_held(node: RawNode, ta
     assert len(node.calls) == 1
 
 
+async def test_a_connection_that_speaks_unasked_is_closed(node: RawNode, take: Take, told: Told) -> None:
+    connection = held(await take(), told)
+    connection.ask(REQUEST, None)
+    await told.reply()
+    node.calls[0].writer.write(REPLY)
+    await until(lambda: connection.state is ConnectionState.CLOSED)
+    assert told.count == 1
+
+
 # -- the table ---------------------------------------------------------------------------------------------------
 
 
