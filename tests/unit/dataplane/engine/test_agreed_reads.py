@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rpcaccel.core.agreement.cases import Case
+from rpcaccel.core.dispatch.dispatch_policy import Hedging
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from tests.support.dataplane.saying import all_saying
 from tests.support.proxy import proxying, settings_for
@@ -173,6 +174,18 @@ async def test_an_answer_of_an_older_head_is_not_kept_for_the_newest_one() -> No
         proxy.see(nodes=[head, head - 1, head - 1], serve=head, final=head)
         replies = [await proxy.call("hmyv2_getStakingNetworkInfo") for _ in range(2)]
         assert [(reply.cache, reply.headers["X-Rpcaccel-Block"]) for reply in replies] == [("miss", f"{head - 1}")] * 2
+
+
+async def test_a_node_that_was_overtaken_is_asked_again_where_nobody_else_is_left() -> None:
+    async with harmony_nodes(3) as nodes, proxying(nodes, net=TWO) as proxy:
+        pool = proxy.worker.state.networks["harmony-s0"].pool
+        pool.hedging = Hedging(at_least=0.3, samples=1)
+        for node in pool.nodes:
+            node.pace.answered("eth_getBalance", 0.01, pool.clock())
+        nodes[0].knobs.next_faults = ["hang"]
+        nodes[1].knobs.lies = {"old_state": 1.0}
+        reply = await proxy.call("eth_getBalance", WHO, "0x64")
+        assert (reply.headers["X-Rpcaccel-Agreed"], reply.node) == ("2/3", "node-0, node-2")
 
 
 async def test_the_inner_calls_of_an_agreed_read_are_compared_once() -> None:

@@ -18,10 +18,11 @@ from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.dataplane.saying import all_saying
 from tests.support.proxy import HARMONY_ID, Proxy, proxying
 from tests.support.waiting import until
 
-EACH = {"agreement": {"share": 1, "budget": 1e6}}
+EACH: dict[str, Any] = {"agreement": {"share": 1, "budget": 1e6}}
 """Every answer is compared."""
 CALLS = 1000
 Call = tuple[str, list[Any]]
@@ -206,6 +207,15 @@ async def test_an_error_or_a_dead_second_node_ends_the_comparison_without_a_word
         await until(lambda: nodes[1].counts.calls == 1, within=5)
         await until(lambda: not cells(proxy)["node-1"].in_flight, within=5)
         assert (compared(proxy), told.cases) == (0, [])
+
+
+async def test_a_second_node_that_answers_with_an_error_is_no_reason_to_ask_a_third() -> None:
+    revert = b'"error":{"code":3,"message":"execution reverted"}'
+    answers = [lambda _method, _params, said=said: said for said in (b'"result":"0x1"', revert, revert)]
+    async with all_saying(*answers) as nodes, proxying(nodes, net=EACH) as proxy:
+        await proxy.call("eth_getBalance", f"0x{1:040x}", "0x40")
+        await until(lambda: len(nodes[1].calls) == 1 and not proxy.worker.engine.flights.alone)
+        assert (len(nodes[2].calls), compared(proxy)) == (0, 0)
 
 
 async def test_clients_of_every_kind_are_not_taken_for_liars() -> None:
