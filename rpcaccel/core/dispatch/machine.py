@@ -172,7 +172,6 @@ class Dispatch(Struct, eq=False):
     _best_rank: int = NO_RANK
 
     def start(self, now: float) -> NextStep:
-        """The call begins."""
         if self.state is not _READY:
             self._expect("start")
         self._began, plan = now, self.plan

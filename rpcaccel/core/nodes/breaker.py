@@ -24,8 +24,6 @@ Verdict = Literal["failure", "ignore", "success"]
 
 
 class BreakerState(StrEnum):
-    """The state of a breaker."""
-
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half-open"
@@ -79,8 +77,6 @@ SUCCESS, FAILURE = 0, 1
 
 
 class Breaker:
-    """The breaker of one node."""
-
     __slots__ = ("_passed", "_trials_out", "changed_at", "counts", "held", "in_row", "permit", "rest_until", "rests",
                  "settings", "state")  # fmt: skip
 

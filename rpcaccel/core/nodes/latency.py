@@ -72,8 +72,6 @@ class MethodLatency(Struct):
 
 
 class MethodLatencies:
-    """The latencies of all methods on one node."""
-
     __slots__ = ("_methods", "share")
 
     def __init__(self, share: float = 0.95) -> None:

@@ -198,8 +198,6 @@ class ConcurrencyPolicy(Struct, frozen=True, kw_only=True):
 
 
 class Limit:
-    """The limit of one node."""
-
     __slots__ = ("_cut_at", "most", "settings", "value")
 
     def __init__(self, most: int, settings: ConcurrencyPolicy | None = None) -> None:

@@ -59,8 +59,6 @@ from rpcaccel.stores.base import Lease, Store
 
 
 class Leasing:
-    """The leases of one worker."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
         self._releasing: set[asyncio.Task[None]] = set()

@@ -171,11 +171,9 @@ class CarriedFlight(Flight, eq=False, kw_only=True):
     """None before the flight begins."""
 
     def start(self) -> None:
-        """Begin the coroutine."""
         self.task = asyncio.get_running_loop().create_task(self._carry())
 
     def cancel(self) -> None:
-        """Cancel the coroutine."""
         if self.task is not None:
             self.task.cancel()
 

@@ -134,8 +134,6 @@ _NO_ERROR = frozenset({b"", _NULL})
 
 
 class HttpReply(Struct):
-    """One HTTP reply."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
