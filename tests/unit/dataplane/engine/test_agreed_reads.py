@@ -167,7 +167,7 @@ async def test_of_agreed_answers_the_one_without_false_hashes_goes_out_and_is_ke
 
 
 async def test_an_answer_of_an_older_head_is_not_kept_for_the_newest_one() -> None:
-    net = {"rules": {"hmyv2_*": {"agree": 2}}, "agreement": {"share": 0}, "attempts": 1}
+    net = {"rules": {"hmyv2_*": {"agree": 2}}, "agreement": {"share": 0}, "attempts": 1, "block_time": "100ms"}
     async with harmony_nodes(3) as nodes, proxying(nodes, net=net) as proxy:
         head = nodes[0].head
         nodes[0].knobs.faults = {"reset": 1.0}
