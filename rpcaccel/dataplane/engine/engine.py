@@ -61,7 +61,7 @@ REWRITTEN_WITHIN = 1.0
 """Seconds that the answer to a call that changes state without a new block waits for the control plane at the most."""
 
 
-class Engine:
+class Engine(FetchContext):
     """Answers the calls of one worker. Holds the tiers and the flights; settings belong to the networks."""
 
     def __init__(
@@ -76,25 +76,14 @@ class Engine:
         disk: Store | None = None,
         single_flight: Mode = "auto",
     ) -> None:
-        """`on_hint` is called when an answer shows how far a node is, when a transaction was sent, and when nodes
-        differ about final data. `store` is the tier that hosts share, `disk` this host's own. `single_flight` says
-        which misses one process fetches for all that share the store."""
-        self.memory = memory
-        self.disk = disk or NoStore()
-        self.store = store
-        self.tally = tally
-        self._clock = clock
-        self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint, self.disk, self)
-        self.single_flight = shared.single_flight = single_flight
-        self.store_pace = shared.store_pace
-        self.sends = shared.sends
-        self.flights = shared.flights
-        self.leasing = shared.leasing
-        self.broadcasts = shared.broadcasts
-        stored = partial(store_lookup.stored, shared) if shared.shared or shared.on_disk else None
+        """Arguments as for a FetchContext. `single_flight` says which misses one process fetches for all that share the
+        store."""
+        super().__init__(memory, store, tally, clock, rng, on_hint, disk or NoStore())
+        self.single_flight = single_flight
+        stored = partial(store_lookup.stored, self) if self.shared or self.on_disk else None
         self.beside = AskBeside(
             ask=self._part,
-            keep=shared.keep,
+            keep=self.keep,
             stored=stored,
             tell=on_hint,
             flights=self.flights,
@@ -103,7 +92,7 @@ class Engine:
         )
         self._ranges = Ranges(
             carry=self._part_of_range,
-            keep=shared.keep,
+            keep=self.keep,
             kept=self._kept,
             stored=stored,
             memory=memory,
@@ -111,14 +100,12 @@ class Engine:
             clock=clock,
         )
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
-        self.shared, self.on_disk = shared.shared, shared.on_disk
-        self.purges = shared.purges
         self.exposure = Exposure()
         """The methods that are accepted at all, by the settings in force."""
 
     def now(self) -> float:
         """The time on the clock by which entries expire (monotonic seconds)."""
-        return self._clock()
+        return self.clock()
 
     def refused(self, network: Network, method: str, rule: Rule) -> Outcome | None:
         """The refusal of a method that no client may call; None for all others. Asked before a call is planned."""
@@ -133,7 +120,7 @@ class Engine:
             outcome = self._ranges.answer_now(network, plan, plan.range)
             if outcome is not None:
                 return outcome
-        now = self._clock()
+        now = self.clock()
         found = None if plan.key is None and plan.head_key is None else self.memory.first(now, plan.key, plan.head_key)
         if found is None or not self._may_be_given(network, plan, *found, now):
             return None
@@ -164,7 +151,7 @@ class Engine:
             if flight is not None:
                 flights.joined += 1
                 network.planner.remember(plan, network.sight.view)
-                flight.join(waiter, self._clock())
+                flight.join(waiter, self.clock())
                 return
         bound = key is None and rule.known and rule.kind == "read"
         if plan.range is not None and network.settings.ranges.enabled:
@@ -173,9 +160,9 @@ class Engine:
         elif rule.agree > 1 and not (self.sends.recent.hashes and self.sends.holders(network, plan, origin.address)):
             self._agree(network, plan, origin, key=key, bound=bound).begin(waiter)
         else:
-            Fetch(
-                flights=flights, key=key, bound=bound, shared=self._fetching, network=network, plan=plan, origin=origin
-            ).begin(waiter)
+            Fetch(flights=flights, key=key, bound=bound, shared=self, network=network, plan=plan, origin=origin).begin(
+                waiter
+            )
 
     async def outcome(self, network: Network, plan: Plan, origin: CallOrigin = PROXY) -> Outcome:
         """The outcome of `fetch`, awaited."""
@@ -187,7 +174,7 @@ class Engine:
         fork_epoch = network.view.fork_epoch
         outcome = await self._alone(network, plan, origin).outcome()
         if outcome.result is not None or outcome.kind is FailureKind.TIMEOUT:
-            self._fetching.rewritten(network)
+            self.rewritten(network)
             await network.sight.turned(fork_epoch, REWRITTEN_WITHIN)
         return outcome
 
@@ -202,13 +189,13 @@ class Engine:
         ends: float | None = None,
     ) -> Flight:
         """Fetch a call from as many nodes as must agree. Arguments as for a `Fetch`."""
-        until = self._clock() + network.settings.deadline if ends is None else ends
+        until = self.clock() + network.settings.deadline if ends is None else ends
         work = self.beside.read(network, plan, origin, until)
         return CarriedFlight(flights=self.flights, key=key, work=work, bound=bound)
 
     def _alone(self, network: Network, plan: Plan, origin: CallOrigin, ends: float = inf) -> Fetch:
         """A fetch that no other caller may join; `ends` as for a `Fetch`."""
-        return Fetch(flights=self.flights, shared=self._fetching, network=network, plan=plan, origin=origin, ends=ends)
+        return Fetch(flights=self.flights, shared=self, network=network, plan=plan, origin=origin, ends=ends)
 
     async def _part(
         self,
@@ -232,7 +219,7 @@ class Engine:
 
     def _kept(self, network: Network, plan: Plan) -> tuple[bytes, Entry] | None:
         """The entry that answers the call from memory, and its key; None: there is none that may be served."""
-        now = self._clock()
+        now = self.clock()
         found = self.memory.first(now, plan.key, plan.head_key) if plan.kept else None
         return None if found is None or not self._may_be_given(network, plan, *found, now) else found
 

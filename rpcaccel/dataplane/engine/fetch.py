@@ -287,7 +287,7 @@ class Fetch(Flight, eq=False, kw_only=True):
             self._unwatch()
         plan, forced = machine.plan, machine.chooser.forced
         if end.failure is None and end.answer is not None and (machine.steps or machine.doubted is not None):
-            self.shared.own.beside.learn(self.network, end, machine)
+            self.shared.beside.learn(self.network, end, machine)
         if forced:
             self.shared.tally.network(self.network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
@@ -392,7 +392,7 @@ class Fetch(Flight, eq=False, kw_only=True):
                 sampling = network.sampling
                 sampling.credit += sampling.settings.share
                 if sampling.credit >= 1.0 and said.failure is None and not said.forced:
-                    shared.own.beside.consider(network, plan, outcome)
+                    shared.beside.consider(network, plan, outcome)
 
     def _waits_for_its_block(self, plan: Plan, said: Forwarded) -> bool:
         """Let a receipt of a block above the served head wait until its block is served: a client that has it expects

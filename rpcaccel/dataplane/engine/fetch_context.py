@@ -26,13 +26,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import Protocol
 
 import msgspec
 
+from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.recent_purges import RecentPurges
@@ -183,26 +184,11 @@ _SKIP, _LASTING = Keep.SKIP, Keep.LASTING  # looked up once (core.plan.planner)
 _HEAD, _NODE = CacheClass.HEAD, AnswerSource.NODE
 
 
-class OwnCalls(Protocol):
-    """The calls that no client makes."""
+class FetchContext(ABC):
+    """What the fetches of one worker have in common. The engine is the one that there is."""
 
     beside: AskBeside
-
-    def known(self, network: Network, plan: Plan) -> bytes | None:
-        """The result that the proxy has of a call without waiting; None when it has none."""
-        ...
-
-    async def outcome(self, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:
-        """Get the answer to a call from the tiers behind memory, or from a node."""
-        ...
-
-
-class FetchContext:
-    """What the fetches of one worker have in common."""
-
-    __slots__ = ("_on_hint", "_rng", "broadcasts", "clock", "disk", "flights", "leasing", "memory",
-                 "on_disk", "own", "purges", "sends", "shared", "single_flight", "store",
-                 "store_pace", "tally")  # fmt: skip
+    """How further nodes are asked beside one."""
 
     def __init__(
         self,
@@ -211,21 +197,20 @@ class FetchContext:
         tally: Tally,
         clock: Callable[[], float],
         rng: random.Random,
-        on_hint: Callable[[Hint | Sent | Rewritten], None],
+        on_hint: Callable[[Hint | Sent | Case | Rewritten], None],
         disk: Store,
-        own: OwnCalls,
     ) -> None:
         """The context of one worker's fetches.
 
         Args:
-            on_hint: is called when an answer shows how far a node is, and when a transaction was sent.
+            on_hint: is called when an answer shows how far a node is, when a transaction was sent, and when nodes
+                differ about final data.
             store: the tier that hosts share; `disk` is this host's own.
         """
         self.single_flight: Mode = "auto"
         """Which misses one process fetches for all that share the store."""
         self.store_pace = LatencyAverage()
         """How long the store takes for a lookup lately."""
-        self.own = own
         self.memory = memory
         self.disk = disk
         self.on_disk = disk.name != "memory"
@@ -242,6 +227,14 @@ class FetchContext:
         self.broadcasts = Broadcasts()
         self._rng = rng
         self._on_hint = on_hint
+
+    @abstractmethod
+    def known(self, network: Network, plan: Plan) -> bytes | None:
+        """The result that the proxy has of a call without waiting; None when it has none."""
+
+    @abstractmethod
+    async def outcome(self, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:
+        """Get the answer to a call from the tiers behind memory, or from a node."""
 
     def _joined(self, outcome: Outcome, since: float) -> Outcome:
         """The outcome for a caller that joined the flight of another one at the time `since`."""

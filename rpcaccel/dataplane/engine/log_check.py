@@ -90,7 +90,7 @@ class LogCheck:
             return
         left = {}
         for number, named in islice(found.unproven.items(), MAX_PROVED_BLOCKS):
-            true = _hash(self._shared.own.known(self._network, self._plan(number)))
+            true = _hash(self._shared.known(self._network, self._plan(number)))
             if true and true != named:
                 self._decide(plan, said, LogVerdict.FALSE)
                 return
@@ -161,7 +161,7 @@ class LogCheck:
             self._decide(plan, said, LogVerdict.RIGHT if all(told) else LogVerdict.UNPROVEN)
 
     async def _ask(self, number: int) -> str:
-        outcome = await self._shared.own.outcome(self._network, self._plan(number), self._origin)
+        outcome = await self._shared.outcome(self._network, self._plan(number), self._origin)
         return _hash(outcome.result)
 
     def _plan(self, number: int) -> Plan:

@@ -22,7 +22,6 @@ from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.fetch import Fetch
-from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import ChainState, Network
 from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, Chooser
 from rpcaccel.dataplane.upstream.pool import NodePool
@@ -119,7 +118,7 @@ class Trace:
         self.ended.append(reply)
 
 
-class Concluding(FetchContext):
+class Concluding(Engine):
     """Keeps how calls that were taken to the nodes ended, in the place of answers."""
 
     def __init__(self, *args: Any) -> None:
@@ -142,8 +141,7 @@ async def forward(
 ) -> Forwarded:
     """How the nodes of a pool answer a call; a caller that is cancelled takes it back."""
     tally, memory, rng = Tally(), MemoryTier(1 << 16, 1 << 12), Random(1)
-    engine = Engine(memory, NoStore(), tally, pool.clock, rng)
-    means = Concluding(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None, NoStore(), engine)
+    means = Concluding(memory, NoStore(), tally, pool.clock, rng)
     network = SimpleNamespace(
         name="n",
         pool=pool,

@@ -63,7 +63,6 @@ def over(proxy: Proxy, tier: Tier) -> tuple[Engine, Network]:
     """The proxy's engine, over this second tier."""
     engine = proxy.worker.engine
     engine.store, engine.shared = tier, True
-    engine._fetching.store, engine._fetching.shared = tier, True
     return engine, proxy.worker.state.networks["harmony-s0"]
 
 

@@ -167,7 +167,7 @@ def test_another_methods_answer_does_not_make_calls_wait_again_for_a_method_that
 @pytest.mark.parametrize("tier", [False, True])
 def test_following_after_a_failed_attempt_is_paid_as_long_as_the_node_is_asked(world: World, tier: bool) -> None:
     host, pool = world.hosts[0], world.hosts[0].state.networks["one"].pool
-    host.engine._fetching.shared = tier
+    host.engine.shared = tier
     pool.budget.share = pool.budget.floor = 0.0
     task = ask(world)
     assert lose(world, FailureKind.BROKEN_REPLY) == 1
@@ -195,7 +195,7 @@ def test_an_outage_costs_no_more_sends_than_it_has_calls_and_the_breaker_lets_th
 @pytest.mark.parametrize("tier", [False, True])
 def test_a_call_at_a_frozen_node_follows_the_best_node_left_when_the_patience_is_over(world: World, tier: bool) -> None:
     host, node = world.hosts[0], head_node(world)
-    host.engine._fetching.shared = tier
+    host.engine.shared = tier
     calls = [ask(world, BALANCE.replace(b"a5a5", b"%04x" % number)) for number in range(node.breaker.settings.failures)]
     answer_tier(world)
     assert node.in_flight == len(calls)
@@ -231,7 +231,7 @@ def test_a_call_goes_on_at_once_when_another_node_comes_along(world: World) -> N
 def test_a_node_that_comes_along_as_the_other_is_lost_is_asked(world: World, turns: int) -> None:
     """At whatever turn of the loop between the failure and the wait that is."""
     host = world.hosts[0]
-    host.engine._fetching.shared = False
+    host.engine.shared = False
     task = ask(world)
     world.nodes["one"][1].knobs.lag = 0
     world.run(host.probe(world.nodes["one"][1]))

@@ -32,7 +32,7 @@ async def test_a_block_that_an_answer_names_is_told_to_the_control_plane_which_b
 async def test_attempts_are_told_where_there_were_several() -> None:
     legs = (Leg("a", 0.0, 0.1, "timeout"), Leg("b", 0.1, 0.1, "answered"))
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
-        context, network = proxy.worker.engine._fetching, proxy.worker.state.networks["harmony-s0"]
+        context, network = proxy.worker.engine, proxy.worker.state.networks["harmony-s0"]
         plan = network.plan("eth_gasPrice", b"[]")
         for answer in (Answer(result=b"1"), Answer(error=b'{"code":-32000,"message":"no"}'), None):
             forwarded = Forwarded(answer=answer, failure=None, legs=legs)
@@ -54,7 +54,7 @@ async def test_what_a_node_without_the_index_says_is_passed_on_when_nobody_has_i
 
 async def test_answers_that_were_kept_together_do_not_expire_together() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes, clock=lambda: 1000.0) as proxy:
-        context, network = proxy.worker.engine._fetching, proxy.worker.state.networks["harmony-s0"]
+        context, network = proxy.worker.engine, proxy.worker.state.networks["harmony-s0"]
         whole = lifetime(CacheClass.HEAD, network.chain.block_time).memory
         plan, left = network.plan("eth_gasPrice", b"[]"), set()
         for _ in range(10):
