@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rpcaccel.core.nodes.breaker import BreakerState
 from rpcaccel.core.nodes.limits import Limit
-from rpcaccel.core.nodes.node import HIDDEN_FOR, LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
+from rpcaccel.core.nodes.node import HIDDEN_FOR, LACKS_FOR, MANY_CALLS, UNKNOWN_LACKS_BYTES, Node
 from rpcaccel.core.nodes.parking import DIFFERENT_CALLS
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import OLD_STATE, UNKNOWN_RULE, Bulkhead, CacheClass, Rule
@@ -129,6 +129,16 @@ def test_a_missing_role_is_remembered_by_need() -> None:
     node.learn(FailureKind.ROLE_MISSING, plan("x", needs=("explorer", "archive-for-old-state")), 1.0)
     node.learn(FailureKind.ROLE_MISSING, plan("y"), 1.0)
     assert node.lacks == {"explorer": 1.0 + LACKS_FOR, "y": 1.0 + LACKS_FOR}
+
+
+def test_a_method_that_was_answered_is_believed_to_be_missing_once_many_different_calls_of_it_were_refused() -> None:
+    node = Node("a")
+    node.answered([begun(node, 1.0, plan("x"))], 1.0)
+    for number in range(MANY_CALLS):
+        assert not node.said_to_lack(plan("x"), 2.0)
+        node.learn(FailureKind.METHOD_MISSING, plan("x", params=b"[%d]" % number), 2.0)
+    assert node.said_to_lack(plan("x"), 2.0)
+    assert repr(node) == "<node a weight 1 head -1 in flight 0 closed>"
 
 
 def test_invented_method_names_are_remembered_within_bounds_and_displace_nothing_that_is_known() -> None:
