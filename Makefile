@@ -64,12 +64,14 @@ live: prepare ## ethers, viem and web3.py subscribed for BLOCKS=1000 while real 
 lint: $(VENV)/.installed-test ## style, types and the contracts of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/oxfmt --check dashboard/src
 	$(BIN)/mypy --strict rpcaccel tests/support tests/conftest.py
 	$(BIN)/lint-imports --no-logo
 
-format: $(VENV)/.installed-test ## let ruff lay out the source
+format: $(VENV)/.installed-test ## let ruff lay out the Python, and oxfmt the page
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/oxfmt dashboard/src
 
 reference: $(VENV)/.installed-test ## write docs/settings.md and the table of commands from the program
 	$(BIN)/python -m rpcaccel check --reference >docs/settings.md.new && mv docs/settings.md.new docs/settings.md

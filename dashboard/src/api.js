@@ -8,7 +8,13 @@ const EMPTY = 204;
 export class Problem extends Error {
   constructor(status, body = {}, retryAfter = 0) {
     super(body.detail || body.title || (status ? `the server answered ${status}` : "the server did not answer"));
-    Object.assign(this, { status, code: body.code ?? "", errors: body.errors ?? [], revision: body.revision ?? null, retryAfter });
+    Object.assign(this, {
+      status,
+      code: body.code ?? "",
+      errors: body.errors ?? [],
+      revision: body.revision ?? null,
+      retryAfter,
+    });
   }
 }
 
@@ -16,7 +22,10 @@ async function ask(path, options = {}) {
   let reply;
   try {
     reply = await fetch(`/api/v1/${path}`, {
-      cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(options.patience ?? PATIENCE), ...options,
+      cache: "no-store",
+      credentials: "same-origin",
+      signal: AbortSignal.timeout(options.patience ?? PATIENCE),
+      ...options,
       headers: { accept: "application/json", ...options.headers },
     });
   } catch {

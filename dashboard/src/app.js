@@ -7,7 +7,16 @@ import { Feed } from "./feed.js";
 import { setMarks } from "./marks.js";
 import { loginForm, logOut, session } from "./session.js";
 import { store } from "./store.js";
-import { liveButton, measureStrip, othersButton, showLost, showNetworks, showNobody, showRevision, themeButton } from "./strip.js";
+import {
+  liveButton,
+  measureStrip,
+  othersButton,
+  showLost,
+  showNetworks,
+  showNobody,
+  showRevision,
+  themeButton,
+} from "./strip.js";
 import { VIEWS } from "./views/index.js";
 
 const always = () => ({
@@ -29,7 +38,10 @@ const chosen = () => {
 /** What the address names within its view: #/settings/log */
 const place = () => location.hash.split("/")[2] ?? null;
 
-const needs = () => ({ ...always(), ...(typeof VIEWS[name].needs === "function" ? VIEWS[name].needs() : VIEWS[name].needs) });
+const needs = () => ({
+  ...always(),
+  ...(typeof VIEWS[name].needs === "function" ? VIEWS[name].needs() : VIEWS[name].needs),
+});
 
 function choose() {
   if (chosen() === name) {
@@ -38,7 +50,8 @@ function choose() {
   }
   name = chosen();
   shut();
-  for (const link of document.querySelectorAll(".rail a")) setAttribute(link, "aria-current", link.dataset.view === name ? "page" : null);
+  for (const link of document.querySelectorAll(".rail a"))
+    setAttribute(link, "aria-current", link.dataset.view === name ? "page" : null);
   document.title = `${VIEWS[name].title} · rpcaccel`;
   scrollTo(0, 0);
   if (user || !feed.paused) feed.turn(...Object.keys(needs())); // nothing is asked for while somebody logs in
@@ -52,14 +65,21 @@ function shut() {
 /** What a view is built for: another server may serve other networks at the same address, or let nothing be changed. */
 function servedBy({ overview, settings }) {
   const inForce = settings?.document;
-  return JSON.stringify([overview.networks.map(({ network }) => network), inForce && Object.keys(inForce.networks), Boolean(inForce?.disk?.path), Boolean(inForce?.redis?.url), store.role]);
+  return JSON.stringify([
+    overview.networks.map(({ network }) => network),
+    inForce && Object.keys(inForce.networks),
+    Boolean(inForce?.disk?.path),
+    Boolean(inForce?.redis?.url),
+    store.role,
+  ]);
 }
 
 function show(documents) {
   if (!user || !Object.keys(needs()).every((need) => need in documents)) return; // the view changed while these were on their way
   showNetworks(documents.overview.networks);
   showRevision(documents.overview, documents.settings);
-  if (documents.settings && documents.settings.revision < documents.overview.revision) feed.stale("settings", "changes");
+  if (documents.settings && documents.settings.revision < documents.overview.revision)
+    feed.stale("settings", "changes");
   store.adopt(documents.settings, feed.readAt.settings);
   store.hear(documents.changes?.changes);
   if (setMarks(documents.changes?.changes)) remark();
@@ -102,7 +122,8 @@ async function enter() {
     showNetworks([]);
     showNobody();
     store.become("read"); // nobody may change anything until it is known who looks
-    if (!main.querySelector("form.login")) { // what somebody types stays, whichever question was answered late
+    if (!main.querySelector("form.login")) {
+      // what somebody types stays, whichever question was answered late
       const form = loginForm(enter);
       main.replaceChildren(form.element);
       form.focus();
@@ -122,7 +143,9 @@ async function enter() {
 }
 
 const feed = new Feed({
-  wanted: needs, told: show, lost,
+  wanted: needs,
+  told: show,
+  lost,
   happened: (event) => event === "settings" && feed.stale("settings", "changes", "overview"),
 });
 const live = liveButton((paused) => feed.setPaused(paused));
@@ -136,7 +159,9 @@ othersButton();
 themeButton(recolour);
 document.getElementById("leave").addEventListener("click", () => {
   store.discard();
-  logOut().catch(() => {}).then(enter); // whether it was heard, the session says
+  logOut()
+    .catch(() => {})
+    .then(enter); // whether it was heard, the session says
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // the hash names the view
@@ -145,7 +170,13 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 addEventListener("hashchange", choose);
 addEventListener("beforeunload", (event) => store.drafts.size && event.preventDefault());
 addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.matches("input:not([type=range]), textarea, select")) return;
+  if (
+    event.key !== "/" ||
+    event.ctrlKey ||
+    event.metaKey ||
+    event.target.matches("input:not([type=range]), textarea, select")
+  )
+    return;
   const field = document.querySelector(".filter:not([hidden])");
   if (!field) return;
   event.preventDefault();

@@ -14,7 +14,8 @@ function urgency(notice, networks) {
   return (notice.level === "bad" ? 0 : 10) + kind;
 }
 
-export const mostUrgent = (found, networks) => [...found].sort((one, two) => urgency(one, networks) - urgency(two, networks));
+export const mostUrgent = (found, networks) =>
+  [...found].sort((one, two) => urgency(one, networks) - urgency(two, networks));
 
 /** The address of the view that tells more, or null. */
 export function leadsTo(notice, networks) {

@@ -19,9 +19,17 @@ export class Bar {
     this.apply = h("button", { type: "button", class: "primary", onclick: () => this.send() }, "Apply");
     this.discard = h("button", { type: "button", class: "plain", onclick: () => store.discard() }, "Discard");
     this.undo = h("button", { type: "button", class: "plain", onclick: () => this.follow(() => store.undo()) }, "Undo");
-    this.close = h("button", { type: "button", class: "plain", "aria-label": "Close", onclick: () => this.hide() }, "✕");
-    this.element = h("aside", { class: "bar", "aria-label": "Changes", hidden: true }, this.text,
-      h("div", { class: "buttons" }, this.discard, this.apply, this.undo, this.close));
+    this.close = h(
+      "button",
+      { type: "button", class: "plain", "aria-label": "Close", onclick: () => this.hide() },
+      "✕",
+    );
+    this.element = h(
+      "aside",
+      { class: "bar", "aria-label": "Changes", hidden: true },
+      this.text,
+      h("div", { class: "buttons" }, this.discard, this.apply, this.undo, this.close),
+    );
     this.timer = null;
     this.described = false;
     this.said = null;
@@ -42,8 +50,16 @@ export class Bar {
     if (store.busy || store.faults.length) return;
     const { nodes: known, clients: callers } = this.newest();
     const [nodes, clients] = [known?.nodes ?? [], callers?.clients ?? []];
-    const lines = edits.map(([path, before, after]) => danger(path, before, after, { nodes, clients, left: weightsAfter(store, nodes, path[1]) })).filter(Boolean);
-    if (lines.length && !(await confirm({ title: "Apply these changes?", lines, yes: `Apply ${edits.length === 1 ? "it" : "them"}` }))) return;
+    const lines = edits
+      .map(([path, before, after]) =>
+        danger(path, before, after, { nodes, clients, left: weightsAfter(store, nodes, path[1]) }),
+      )
+      .filter(Boolean);
+    if (
+      lines.length &&
+      !(await confirm({ title: "Apply these changes?", lines, yes: `Apply ${edits.length === 1 ? "it" : "them"}` }))
+    )
+      return;
     await this.follow(() => store.apply());
   }
 
@@ -64,7 +80,9 @@ export class Bar {
   show() {
     const edits = store.edits();
     if (edits.length && !this.described) this.describe();
-    const open = store.writable && (edits.length > 0 || store.problem !== null || store.applied !== null || store.others.length > 0);
+    const open =
+      store.writable &&
+      (edits.length > 0 || store.problem !== null || store.applied !== null || store.others.length > 0);
     this.element.hidden = !open;
     document.body.classList.toggle("barred", open);
     if (!open) return;
@@ -75,7 +93,17 @@ export class Bar {
     for (const button of [this.apply, this.discard, this.undo]) button.disabled = store.busy;
     if (store.faults.length) this.apply.disabled = true;
     setText(this.apply, store.busy ? "Applying …" : "Apply");
-    const signature = JSON.stringify([this.described, edits, store.problem?.message, store.problem?.errors, store.faults, store.applied, store.others.map(({ revision }) => revision), store.current?.adopted, store.current?.workers?.map(({ revision }) => revision)]);
+    const signature = JSON.stringify([
+      this.described,
+      edits,
+      store.problem?.message,
+      store.problem?.errors,
+      store.faults,
+      store.applied,
+      store.others.map(({ revision }) => revision),
+      store.current?.adopted,
+      store.current?.workers?.map(({ revision }) => revision),
+    ]);
     redraw(this.text, signature, () => this.words(edits));
     const passing = store.applied ?? store.others[0] ?? null;
     if (passing !== this.said) {
@@ -95,9 +123,16 @@ export class Bar {
   byOthers(line) {
     const keys = store.against(line);
     const theirs = button("Take theirs", () => store.yield(keys));
-    return h("p", {}, state(keys.length ? "warn" : "idle", ""), h("b", {}, line.by && line.by !== NOBODY ? line.by : "Somebody"), ` changed ${line.via === "page" ? "on another page" : WAYS[line.via] ?? `by ${line.via}`}: `,
-      line.difference.map(({ path, before, after }) => sentence(named(path), before, after)).join("; ") || line.text, h("span", { class: "quiet" }, ` · revision ${line.revision} `),
-      keys.length ? ["Your change of it is not applied yet; applied, it replaces theirs. ", theirs] : null);
+    return h(
+      "p",
+      {},
+      state(keys.length ? "warn" : "idle", ""),
+      h("b", {}, line.by && line.by !== NOBODY ? line.by : "Somebody"),
+      ` changed ${line.via === "page" ? "on another page" : (WAYS[line.via] ?? `by ${line.via}`)}: `,
+      line.difference.map(({ path, before, after }) => sentence(named(path), before, after)).join("; ") || line.text,
+      h("span", { class: "quiet" }, ` · revision ${line.revision} `),
+      keys.length ? ["Your change of it is not applied yet; applied, it replaces theirs. ", theirs] : null,
+    );
   }
 
   words(edits) {
@@ -108,19 +143,44 @@ export class Bar {
     for (const line of store.others) said.push(this.byOthers(line));
     for (const { text } of store.faults) said.push(h("p", { class: "isbad" }, text));
     if (edits.length) {
-      said.push(h("p", {}, h("b", {}, `${edits.length} ${edits.length === 1 ? "change" : "changes"}`), h("span", { class: "quiet" }, " not applied yet")),
-        h("p", { class: "edits" }, edits.map(([path, before, after]) => h("span", {}, sentence(path, before, after)))));
+      said.push(
+        h(
+          "p",
+          {},
+          h("b", {}, `${edits.length} ${edits.length === 1 ? "change" : "changes"}`),
+          h("span", { class: "quiet" }, " not applied yet"),
+        ),
+        h(
+          "p",
+          { class: "edits" },
+          edits.map(([path, before, after]) => h("span", {}, sentence(path, before, after))),
+        ),
+      );
     } else if (store.applied) {
       const { revision, adopted, workers, note } = store.current;
       const late = workers.filter((worker) => worker.revision < revision).map(({ id }) => id);
-      said.push(h("p", {}, state("good", ""), h("b", {}, `Revision ${revision}: `), `${store.applied.text} `, h("span", { class: "quiet" }, `· ${adopted} of ${workers.length} ${workers.length === 1 ? "worker has" : "workers have"} it${late.length ? `, not yet ${late.join(", ")}` : ""}${note ? ` · ${note}` : ""}`)));
+      said.push(
+        h(
+          "p",
+          {},
+          state("good", ""),
+          h("b", {}, `Revision ${revision}: `),
+          `${store.applied.text} `,
+          h(
+            "span",
+            { class: "quiet" },
+            `· ${adopted} of ${workers.length} ${workers.length === 1 ? "worker has" : "workers have"} it${late.length ? `, not yet ${late.join(", ")}` : ""}${note ? ` · ${note}` : ""}`,
+          ),
+        ),
+      );
     }
     return said;
   }
 }
 
 function refusal(problem) {
-  if (problem.code === "changed-meanwhile") return "Somebody changed the settings meanwhile, so this was not applied. Look again, and apply once more.";
+  if (problem.code === "changed-meanwhile")
+    return "Somebody changed the settings meanwhile, so this was not applied. Look again, and apply once more.";
   if (problem.status === 0) return "The server did not answer; nothing is known to have changed.";
   return `Not applied: ${problem.message}`;
 }

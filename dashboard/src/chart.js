@@ -14,7 +14,8 @@ const sizes = new ResizeObserver((entries) => {
 
 const colours = new Map();
 export const colour = (name) => {
-  if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  if (!colours.has(name))
+    colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
   return colours.get(name);
 };
 /** Seconds between two times on an axis: with two minutes among them, five minutes have more than one in a narrow chart. */
@@ -41,11 +42,20 @@ export class Chart {
    */
   constructor({ label, series, height = 160, log = false, floor = 0, small = false, seconds = 300, zoom = false }) {
     Object.assign(this, { label, height, log, floor, small, seconds, zoom, plot: null, columns: null });
-    this.box = h("div", { class: `plot${small ? " small" : ""}${zoom ? " zooms" : ""}`, role: "img", "aria-label": label });
+    this.box = h("div", {
+      class: `plot${small ? " small" : ""}${zoom ? " zooms" : ""}`,
+      role: "img",
+      "aria-label": label,
+    });
     this.left = h("span");
     this.right = h("span", { class: "keys" });
     this.define(series);
-    this.element = h("figure", { class: "chart" }, h("figcaption", { class: small ? "scale" : "caption" }, small ? null : h("b", {}, label), this.left, this.right), this.box);
+    this.element = h(
+      "figure",
+      { class: "chart" },
+      h("figcaption", { class: small ? "scale" : "caption" }, small ? null : h("b", {}, label), this.left, this.right),
+      this.box,
+    );
     if (small) this.element.append(this.element.firstChild); // a small one says its figures below
     this.box.style.height = `${height + (small ? 2 : 0)}px`;
     this.box.chart = this;
@@ -67,7 +77,10 @@ export class Chart {
 
   keyOf(line) {
     const value = h("span");
-    const mark = this.series.length > 1 || line.dash ? h("i", { class: `swatch ink-${line.colour}${line.dash ? " dashed" : ""}${line.stack ? " filled" : ""}` }) : null;
+    const mark =
+      this.series.length > 1 || line.dash
+        ? h("i", { class: `swatch ink-${line.colour}${line.dash ? " dashed" : ""}${line.stack ? " filled" : ""}` })
+        : null;
     return { value, element: h("span", { class: "key" }, mark, line.label ? `${line.label} ` : "", value) };
   }
 
@@ -103,36 +116,81 @@ export class Chart {
     for (const { key, stack } of this.series) {
       const column = columns[key] ?? empty();
       const under = below;
-      drawn.set(key, stack && under ? column.map((value, index) => (value === null ? null : value + (under[index] ?? 0))) : column);
+      drawn.set(
+        key,
+        stack && under ? column.map((value, index) => (value === null ? null : value + (under[index] ?? 0))) : column,
+      );
       if (stack) below = drawn.get(key);
     }
     return [columns.at, ...this.lines.map(({ key }) => drawn.get(key))];
   }
 
   options(width) {
-    const only = this.log ? (_, splits) => splits.map((value) => (value !== null && decade(value) ? value : null)) : undefined;
+    const only = this.log
+      ? (_, splits) => splits.map((value) => (value !== null && decade(value) ? value : null))
+      : undefined;
     const grid = { stroke: () => colour("line"), width: 1 };
     const axis = { stroke: () => colour("muted"), font: FONT, grid, ticks: { show: false } };
     const format = this.series[0].format;
     return {
-      width, height: this.height, padding: this.small ? [4, 0, 1, 0] : [8, 26, 0, 0], legend: { show: false },
-      cursor: { sync: { key: cursor.key, scales: ["x", null] }, y: false, points: { size: 5 },
-        drag: { x: this.zoom, y: false, setScale: false }, bind: { dblclick: () => () => this.zoom && timeSpan.back() } },
+      width,
+      height: this.height,
+      padding: this.small ? [4, 0, 1, 0] : [8, 26, 0, 0],
+      legend: { show: false },
+      cursor: {
+        sync: { key: cursor.key, scales: ["x", null] },
+        y: false,
+        points: { size: 5 },
+        drag: { x: this.zoom, y: false, setScale: false },
+        bind: { dblclick: () => () => this.zoom && timeSpan.back() },
+      },
       scales: {
         x: { time: true, range: () => this.span() },
-        y: this.log ? { distr: 3, log: 10, range: (_, low, high) => this.range(low, high) } : { range: (_, low, high) => [0, Math.max(high ?? 0, this.floor) * 1.05 || 1] },
+        y: this.log
+          ? { distr: 3, log: 10, range: (_, low, high) => this.range(low, high) }
+          : { range: (_, low, high) => [0, Math.max(high ?? 0, this.floor) * 1.05 || 1] },
       },
-      axes: this.small ? [{ show: false }, { show: false }] : [
-        { ...axis, size: 24, space: 56, incrs: STEPS, values: (_, splits) => splits.map((at) => clock(at, this.shown > DAYS ? "date" : this.shown > 600 ? "minutes" : "seconds")) },
-        { ...axis, grid: only ? { ...grid, filter: only } : grid, size: 62, space: 28, values: (_, splits) => splits.map((value) => (value === null || (this.log && !decade(value)) ? "" : joined(format(value)))) },
+      axes: this.small
+        ? [{ show: false }, { show: false }]
+        : [
+            {
+              ...axis,
+              size: 24,
+              space: 56,
+              incrs: STEPS,
+              values: (_, splits) =>
+                splits.map((at) => clock(at, this.shown > DAYS ? "date" : this.shown > 600 ? "minutes" : "seconds")),
+            },
+            {
+              ...axis,
+              grid: only ? { ...grid, filter: only } : grid,
+              size: 62,
+              space: 28,
+              values: (_, splits) =>
+                splits.map((value) => (value === null || (this.log && !decade(value)) ? "" : joined(format(value)))),
+            },
+          ],
+      series: [
+        {},
+        ...this.lines.map((line) => ({
+          label: line.label ?? this.label,
+          width: line.stack ? 0 : 1.5,
+          stroke: () => colour(line.colour),
+          dash: line.dash,
+          points: { show: false },
+          spanGaps: false,
+          fill: line.stack ? () => colour(line.colour) + FILL : line.area ? () => colour("accent-soft") : undefined,
+        })),
       ],
-      series: [{}, ...this.lines.map((line) => ({
-        label: line.label ?? this.label, width: line.stack ? 0 : 1.5, stroke: () => colour(line.colour), dash: line.dash, points: { show: false }, spanGaps: false,
-        fill: line.stack ? () => colour(line.colour) + FILL : line.area ? () => colour("accent-soft") : undefined,
-      }))],
       // what is stacked is filled down to what is below it
-      bands: this.lines.flatMap((line, index) => (line.stack && this.lines[index + 1]?.stack ? [{ series: [index + 1, index + 2] }] : [])),
-      hooks: { setCursor: [() => this.tell()], setSelect: [(plot) => this.dragged(plot)], draw: [(plot) => drawMarks(plot)] },
+      bands: this.lines.flatMap((line, index) =>
+        line.stack && this.lines[index + 1]?.stack ? [{ series: [index + 1, index + 2] }] : [],
+      ),
+      hooks: {
+        setCursor: [() => this.tell()],
+        setSelect: [(plot) => this.dragged(plot)],
+        draw: [(plot) => drawMarks(plot)],
+      },
     };
   }
 
@@ -169,14 +227,21 @@ export class Chart {
     const index = this.plot?.cursor.idx ?? null;
     const held = this.plot && this.plot.cursor.left >= 0 && index !== null && index < columns.at.length; // fewer points may have come
     const shown = held ? index : columns.at.length - 1;
-    this.keys.forEach(({ value }, line) => setText(value, shown < 0 ? NONE : joined(this.series[line].format(columns[this.series[line].key]?.[shown]))));
+    this.keys.forEach(({ value }, line) =>
+      setText(value, shown < 0 ? NONE : joined(this.series[line].format(columns[this.series[line].key]?.[shown]))),
+    );
     setText(this.left, this.where(columns.at, held ? index : null));
   }
 
   where(times, index) {
     if (!times.length) return "no data yet";
     if (index === null) return this.small ? `last ${span(this.shown)}` : "";
-    const near = this.plot ? marksAt(this.plot.posToVal(this.plot.cursor.left, "x"), (this.shown / this.plot.bbox.width) * 8 * devicePixelRatio) : null;
+    const near = this.plot
+      ? marksAt(
+          this.plot.posToVal(this.plot.cursor.left, "x"),
+          (this.shown / this.plot.bbox.width) * 8 * devicePixelRatio,
+        )
+      : null;
     return near ?? (this.shown > DAYS / 2 ? moment(times[index]) : clock(times[index]));
   }
 }
@@ -184,7 +249,9 @@ export class Chart {
 /** From where time runs forward: what a clock told before it was put back cannot be drawn with what it tells now. */
 function onward(columns) {
   const from = columns.at.findLastIndex((at, index) => index && at <= columns.at[index - 1]);
-  return from > 0 ? Object.fromEntries(Object.entries(columns).map(([key, column]) => [key, column.slice(from)])) : columns;
+  return from > 0
+    ? Object.fromEntries(Object.entries(columns).map(([key, column]) => [key, column.slice(from)]))
+    : columns;
 }
 
 const decade = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6;

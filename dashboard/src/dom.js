@@ -56,5 +56,10 @@ const SHAPES = { good: "●", warn: "▲", bad: "✖", idle: "○" };
 
 /** A state: shape, colour, word. */
 export function state(level, word) {
-  return h("span", { class: `state ${level}` }, h("span", { class: "shape", "aria-hidden": "true" }, SHAPES[level]), word);
+  return h(
+    "span",
+    { class: `state ${level}` },
+    h("span", { class: "shape", "aria-hidden": "true" }, SHAPES[level]),
+    word,
+  );
 }

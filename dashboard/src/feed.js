@@ -15,8 +15,26 @@ export class Feed {
    * does not have; `lost(since, problem)` says otherwise; `happened(name, event)` for each event of the stream.
    */
   constructor({ wanted, told, lost, happened }) {
-    Object.assign(this, { wanted, told, lost, happened, paused: false, lastGood: null, asking: false, again: false, once: false });
-    Object.assign(this, { documents: {}, askedAt: {}, readAt: {}, source: null, pushedAt: 0, streamTriedAt: -Infinity, timer: null });
+    Object.assign(this, {
+      wanted,
+      told,
+      lost,
+      happened,
+      paused: false,
+      lastGood: null,
+      asking: false,
+      again: false,
+      once: false,
+    });
+    Object.assign(this, {
+      documents: {},
+      askedAt: {},
+      readAt: {},
+      source: null,
+      pushedAt: 0,
+      streamTriedAt: -Infinity,
+      timer: null,
+    });
     document.addEventListener("visibilitychange", () => (document.hidden ? this.sleep() : this.wake()));
     addEventListener("online", () => this.wake());
     addEventListener("pagehide", () => this.sleep());

@@ -27,18 +27,33 @@ const absent = (value) => !Number.isFinite(value);
 export function count(value) {
   if (absent(value)) return [NONE, ""];
   if (Number.isInteger(value) && Math.abs(value) < 1000) return [String(value), ""];
-  return scaled(value, [[1, ""], [1e3, "k"], [1e6, "M"], [1e9, "G"], [1e12, "T"]]);
+  return scaled(value, [
+    [1, ""],
+    [1e3, "k"],
+    [1e6, "M"],
+    [1e9, "G"],
+    [1e12, "T"],
+  ]);
 }
 
 export function rate(value) {
   if (absent(value)) return [NONE, ""];
-  const [figure, unit] = scaled(value, [[1, ""], [1e3, "k"], [1e6, "M"], [1e9, "G"]]);
+  const [figure, unit] = scaled(value, [
+    [1, ""],
+    [1e3, "k"],
+    [1e6, "M"],
+    [1e9, "G"],
+  ]);
   return [figure, `${unit}/s`];
 }
 
 export function duration(seconds) {
   if (absent(seconds)) return [NONE, ""];
-  return scaled(seconds, [[1e-6, `${THIN}µs`], [1e-3, `${THIN}ms`], [1, `${THIN}s`]]);
+  return scaled(seconds, [
+    [1e-6, `${THIN}µs`],
+    [1e-3, `${THIN}ms`],
+    [1, `${THIN}s`],
+  ]);
 }
 
 export function percent(ratio) {
@@ -52,13 +67,29 @@ export function percent(ratio) {
 /** Money in a currency of three letters. */
 export function money(value, currency) {
   if (absent(value)) return [NONE, ""];
-  const [figure, unit] = value < 0.01 && value > 0 ? ["<0.01", ""] : value < 1000 ? [value.toFixed(2), ""] : scaled(value, [[1e3, "k"], [1e6, "M"], [1e9, "G"]]);
+  const [figure, unit] =
+    value < 0.01 && value > 0
+      ? ["<0.01", ""]
+      : value < 1000
+        ? [value.toFixed(2), ""]
+        : scaled(value, [
+            [1e3, "k"],
+            [1e6, "M"],
+            [1e9, "G"],
+          ]);
   return [figure, `${unit}${THIN}${currency}`];
 }
 
 export function bytes(value) {
   if (absent(value)) return [NONE, ""];
-  return scaled(value, [[1, `${THIN}B`], [1e3, `${THIN}kB`], [1e6, `${THIN}MB`], [1e9, `${THIN}GB`], [1e12, `${THIN}TB`], [1e15, `${THIN}PB`]]);
+  return scaled(value, [
+    [1, `${THIN}B`],
+    [1e3, `${THIN}kB`],
+    [1e6, `${THIN}MB`],
+    [1e9, `${THIN}GB`],
+    [1e12, `${THIN}TB`],
+    [1e15, `${THIN}PB`],
+  ]);
 }
 
 export function bytesPerSecond(value) {
@@ -101,7 +132,13 @@ const CLOCKS = {
   seconds: new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }),
   minutes: new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
   date: new Intl.DateTimeFormat([], { day: "numeric", month: "short" }),
-  day: new Intl.DateTimeFormat([], { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
+  day: new Intl.DateTimeFormat([], {
+    day: "numeric",
+    month: "short",
+    hour: "2-digit",
+    minute: "2-digit",
+    hourCycle: "h23",
+  }),
 };
 
 /** Time of day in the viewer's zone. */

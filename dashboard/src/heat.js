@@ -52,14 +52,21 @@ export class HeatChart extends Chart {
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    for (const [columns, name] of [[hits, "accent"], [misses, "node"]]) {
+    for (const [columns, name] of [
+      [hits, "accent"],
+      [misses, "node"],
+    ]) {
       ctx.fillStyle = colour(name);
       columns.forEach((rows, index) => {
-        const [left, right] = [at[index] - seconds[index], at[index]].map((time) => Math.round(plot.valToPos(time, "x", true)));
+        const [left, right] = [at[index] - seconds[index], at[index]].map((time) =>
+          Math.round(plot.valToPos(time, "x", true)),
+        );
         if (right < bbox.left || left > bbox.left + bbox.width) return;
         rows.forEach((count, row) => {
           if (!count) return;
-          const [top, bottom] = [this.bounds[row], this.bounds[row - 1] ?? this.bounds[0] / 2].map((bound) => Math.round(plot.valToPos(bound, "y", true)));
+          const [top, bottom] = [this.bounds[row], this.bounds[row - 1] ?? this.bounds[0] / 2].map((bound) =>
+            Math.round(plot.valToPos(bound, "y", true)),
+          );
           ctx.globalAlpha = FAINTEST + (DARKEST - FAINTEST) * (Math.log1p(count) / Math.log1p(most));
           ctx.fillRect(left, top, Math.max(1, right - left), bottom - top);
         });

@@ -9,12 +9,37 @@ addEventListener("scroll", () => shown?.hidePopover(), { capture: true, passive:
 /** `items()`: [{ text, hint, run, danger?, disabled? }], made anew each time the menu opens. */
 export function menuButton(label, items) {
   const list = h("div", { class: "menu", role: "menu", popover: "auto", "aria-label": label });
-  const button = h("button", { type: "button", class: "plain more", "aria-haspopup": "menu", "aria-expanded": "false", "aria-label": label, title: label },
-    h("span", { "aria-hidden": "true" }, "⋯"));
+  const button = h(
+    "button",
+    {
+      type: "button",
+      class: "plain more",
+      "aria-haspopup": "menu",
+      "aria-expanded": "false",
+      "aria-label": label,
+      title: label,
+    },
+    h("span", { "aria-hidden": "true" }, "⋯"),
+  );
   button.popoverTargetElement = list;
   let first = 0; // the entry that has the focus when the menu opens
-  const entry = ({ text, hint, run, danger, disabled }) => h("button", { type: "button", role: "menuitem", tabindex: "-1", class: danger ? "danger" : null, disabled, onclick: () => { list.hidePopover(); run(); } },
-    text, h("span", { class: "hint" }, hint));
+  const entry = ({ text, hint, run, danger, disabled }) =>
+    h(
+      "button",
+      {
+        type: "button",
+        role: "menuitem",
+        tabindex: "-1",
+        class: danger ? "danger" : null,
+        disabled,
+        onclick: () => {
+          list.hidePopover();
+          run();
+        },
+      },
+      text,
+      h("span", { class: "hint" }, hint),
+    );
   const entries = () => [...list.querySelectorAll("button:not(:disabled)")];
   const place = () => {
     const at = button.getBoundingClientRect();

@@ -17,12 +17,19 @@ export const MEANING = {
   refused: "refused",
 };
 
-export const section = (title, note, ...children) => h("section", {}, h("div", { class: "head" }, h("h2", {}, title), note), ...children);
+export const section = (title, note, ...children) =>
+  h("section", {}, h("div", { class: "head" }, h("h2", {}, title), note), ...children);
 export const quiet = (text = "") => h("span", { class: "quiet" }, text);
-export const button = (text, onclick, more = {}) => h("button", { type: "button", class: "plain", onclick, ...more }, text);
+export const button = (text, onclick, more = {}) =>
+  h("button", { type: "button", class: "plain", onclick, ...more }, text);
 
 /** A method's name, which a narrow window may break between its words: hmyv2_get|Balance|By|Block|Number. */
-export const methodName = (name, title = null) => h("code", { class: "method", title }, name.split(/(?<=_)|(?<=[a-z0-9])(?=[A-Z])/).flatMap((word, index) => (index ? [h("wbr"), word] : [word])));
+export const methodName = (name, title = null) =>
+  h(
+    "code",
+    { class: "method", title },
+    name.split(/(?<=_)|(?<=[a-z0-9])(?=[A-Z])/).flatMap((word, index) => (index ? [h("wbr"), word] : [word])),
+  );
 
 /** Where answers came from, as one bar. */
 export function mix(sources) {
@@ -36,63 +43,165 @@ export function mix(sources) {
     return piece;
   });
   const words = SOURCES.filter((source) => sources[source])
-    .map((source) => `${MEANING[source]} ${joined(percent(sources[source] / total))}`).join(", ");
-  return svg("svg", { class: "mix", viewBox: "0 0 96 8", preserveAspectRatio: "none", role: "img", "aria-label": words }, svg("title", {}, words), pieces);
+    .map((source) => `${MEANING[source]} ${joined(percent(sources[source] / total))}`)
+    .join(", ");
+  return svg(
+    "svg",
+    { class: "mix", viewBox: "0 0 96 8", preserveAspectRatio: "none", role: "img", "aria-label": words },
+    svg("title", {}, words),
+    pieces,
+  );
 }
 
 export function legend() {
-  return h("p", { class: "legend" }, SOURCES.map((source) => h("span", {}, h("i", { class: `swatch ink-${source}` }), MEANING[source])));
+  return h(
+    "p",
+    { class: "legend" },
+    SOURCES.map((source) => h("span", {}, h("i", { class: `swatch ink-${source}` }), MEANING[source])),
+  );
 }
 
 /** Share got as a bar, share wanted as a mark on it. */
 export function shareBar(got, wanted) {
   if (got === null && wanted === null) return "";
-  return svg("svg", { class: "share", viewBox: "0 0 80 14", preserveAspectRatio: "none", "aria-hidden": "true" },
+  return svg(
+    "svg",
+    { class: "share", viewBox: "0 0 80 14", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { class: "ground", x: 0, y: 5, width: 80, height: 4 }),
     svg("rect", { class: "got", x: 0, y: 5, width: 80 * (got ?? 0), height: 4 }),
-    wanted === null ? null : svg("rect", { class: "wanted", x: Math.min(78, Math.max(0, 80 * wanted - 1)), y: 1, width: 2, height: 12 }));
+    wanted === null
+      ? null
+      : svg("rect", { class: "wanted", x: Math.min(78, Math.max(0, 80 * wanted - 1)), y: 1, width: 2, height: 12 }),
+  );
 }
 
 /** A short table of facts with a heading. */
 export function facts(title, rows) {
-  return h("div", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, rows.map(([name, value]) =>
-    h("tr", {}, h("td", {}, name), h("td", { class: "right" }, value))))));
+  return h(
+    "div",
+    {},
+    h("h3", {}, title),
+    h(
+      "table",
+      {},
+      h(
+        "tbody",
+        {},
+        rows.map(([name, value]) => h("tr", {}, h("td", {}, name), h("td", { class: "right" }, value))),
+      ),
+    ),
+  );
 }
 
 /** Parts as bars with their share: [[name, amount, shown]]. */
 export function bars(title, rows) {
   const total = rows.reduce((sum, [, amount]) => sum + amount, 0);
-  return h("div", { class: "bars" }, title ? h("h3", {}, title) : null, h("table", {}, h("tbody", {}, rows.map(([name, amount, shown]) => h("tr", {}, h("td", {}, name),
-    h("td", {}, svg("svg", { class: "part", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
-      svg("rect", { x: 0, y: 0, width: total ? (100 * amount) / total : 0, height: 8 }))),
-    h("td", { class: "right" }, total ? joined(percent(amount / total)) : NONE), h("td", { class: "right" }, shown))))));
+  return h(
+    "div",
+    { class: "bars" },
+    title ? h("h3", {}, title) : null,
+    h(
+      "table",
+      {},
+      h(
+        "tbody",
+        {},
+        rows.map(([name, amount, shown]) =>
+          h(
+            "tr",
+            {},
+            h("td", {}, name),
+            h(
+              "td",
+              {},
+              svg(
+                "svg",
+                { class: "part", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+                svg("rect", { x: 0, y: 0, width: total ? (100 * amount) / total : 0, height: 8 }),
+              ),
+            ),
+            h("td", { class: "right" }, total ? joined(percent(amount / total)) : NONE),
+            h("td", { class: "right" }, shown),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 const MISSED = {
-  "not-kept-yet": "nothing was kept for it yet, or not any more", off: "the settings keep nothing of it", "not-understood": "its params could not be read, so it was passed on",
-  node: "its answer differs by node", never: "its answers are never kept", head: "no head is known yet", static: "no chain is known yet",
+  "not-kept-yet": "nothing was kept for it yet, or not any more",
+  off: "the settings keep nothing of it",
+  "not-understood": "its params could not be read, so it was passed on",
+  node: "its answer differs by node",
+  never: "its answers are never kept",
+  head: "no head is known yet",
+  static: "no chain is known yet",
 };
 const SKIPPED = {
-  class: "its answers are never kept", "too-large": "longer than memory.max_entry", "above-head": "the node had not reached the block", pending: "the transaction is not mined yet",
-  null: "null may become something", "empty-list": "an empty list may fill", "empty-list-unless-genesis": "no signers are known yet", "empty-string": "empty, which the rule distrusts",
-  "0x": "empty, which the rule distrusts", blobs: "only a pool has its blobs: kept until the next head",
-  "short-range": "the node cut the range short", "not-final": "its block is not final yet: kept until the next head", "fills-later": "a member that is null fills later: kept until the next head", unproven: "a machine that lags would say the same: kept until the next head",
+  class: "its answers are never kept",
+  "too-large": "longer than memory.max_entry",
+  "above-head": "the node had not reached the block",
+  pending: "the transaction is not mined yet",
+  null: "null may become something",
+  "empty-list": "an empty list may fill",
+  "empty-list-unless-genesis": "no signers are known yet",
+  "empty-string": "empty, which the rule distrusts",
+  "0x": "empty, which the rule distrusts",
+  blobs: "only a pool has its blobs: kept until the next head",
+  "short-range": "the node cut the range short",
+  "not-final": "its block is not final yet: kept until the next head",
+  "fills-later": "a member that is null fills later: kept until the next head",
+  unproven: "a machine that lags would say the same: kept until the next head",
 };
 export const FAILED = {
-  connect: "no connection", tls: "TLS failed", dns: "its name was not found", timeout: "no answer in time", "client-deadline": "the caller gave it too little time", "rate-limited": "it limits our rate", "node-behind": "it has not reached the block",
-  pruned: "it has not kept that state", "method-missing": "it does not have the method", "role-missing": "it has not the role", "http-status": "an HTTP status that is no answer",
+  connect: "no connection",
+  tls: "TLS failed",
+  dns: "its name was not found",
+  timeout: "no answer in time",
+  "client-deadline": "the caller gave it too little time",
+  "rate-limited": "it limits our rate",
+  "node-behind": "it has not reached the block",
+  pruned: "it has not kept that state",
+  "method-missing": "it does not have the method",
+  "role-missing": "it has not the role",
+  "http-status": "an HTTP status that is no answer",
   "beyond-window": "it answers the method for newer blocks only",
-  "not-json-rpc": "no JSON-RPC", "wrong-id": "the answer to another call", "broken-reply": "the answer broke off", "oversized-answer": "the answer was too long", "reset-before-reply": "the connection was closed", unknown: "an error no rule knows",
-  "node-timeout": "it gave up itself", cancelled: "not needed any more", overtaken: "another node was quicker", unauthorized: "it does not let us in", misconfigured: "no JSON-RPC at its URL", "call-refused": "it does not take such a call", "no-node": "no node could be asked", busy: "no connection was free",
-  "impossible-result": "a result that cannot be", "too-large": "the answer would be too large", revert: "the contract said no", "invalid-params": "the caller's mistake", rejected: "it refused the transaction",
-  "already-known": "it has the transaction already", "nonce-too-low": "the transaction's nonce is used", "filter-not-found": "the filter is gone",
-  "false-hashes": "its logs name a block hash that the block has not", disagreed: "other nodes gave other answers",
+  "not-json-rpc": "no JSON-RPC",
+  "wrong-id": "the answer to another call",
+  "broken-reply": "the answer broke off",
+  "oversized-answer": "the answer was too long",
+  "reset-before-reply": "the connection was closed",
+  unknown: "an error no rule knows",
+  "node-timeout": "it gave up itself",
+  cancelled: "not needed any more",
+  overtaken: "another node was quicker",
+  unauthorized: "it does not let us in",
+  misconfigured: "no JSON-RPC at its URL",
+  "call-refused": "it does not take such a call",
+  "no-node": "no node could be asked",
+  busy: "no connection was free",
+  "impossible-result": "a result that cannot be",
+  "too-large": "the answer would be too large",
+  revert: "the contract said no",
+  "invalid-params": "the caller's mistake",
+  rejected: "it refused the transaction",
+  "already-known": "it has the transaction already",
+  "nonce-too-low": "the transaction's nonce is used",
+  "filter-not-found": "the filter is gone",
+  "false-hashes": "its logs name a block hash that the block has not",
+  disagreed: "other nodes gave other answers",
 };
 
 /** Reasons as sentences, with how often each held. */
 export function reasons(title, counts, words) {
   const rows = Object.entries(counts);
-  return rows.length ? bars(title, rows.map(([reason, times]) => [words[reason] ?? reason, times, plural(times, "time")])) : null;
+  return rows.length
+    ? bars(
+        title,
+        rows.map(([reason, times]) => [words[reason] ?? reason, times, plural(times, "time")]),
+      )
+    : null;
 }
 export const missed = (counts) => reasons("Why it missed", counts, MISSED);
 export const skipped = (counts) => reasons("Why it was not kept", counts, SKIPPED);
@@ -134,21 +243,31 @@ export function notices(leadsTo = () => null, control = null) {
 function noticeLine(control) {
   const level = h("span");
   const sentence = h("span", { class: "sentence" });
-  return { element: h("li", {}, level, sentence, control?.element ?? null), update: (notice, href) => {
-    redraw(level, notice.level, () => state(notice.level, ""));
-    redraw(sentence, String(href), () => (href ? h("a", { href }) : h("span")));
-    setText(sentence.firstChild, notice.text);
-    sentence.firstChild.title = notice.text;
-    control?.update(notice);
-  } };
+  return {
+    element: h("li", {}, level, sentence, control?.element ?? null),
+    update: (notice, href) => {
+      redraw(level, notice.level, () => state(notice.level, ""));
+      redraw(sentence, String(href), () => (href ? h("a", { href }) : h("span")));
+      setText(sentence.firstChild, notice.text);
+      sentence.firstChild.title = notice.text;
+      control?.update(notice);
+    },
+  };
 }
 
 /** A button that copies `text`; hidden unless the page came over TLS or from this machine: others may not copy. */
 export function copyButton(text) {
-  const copy = button("Copy", async () => {
-    const copied = await navigator.clipboard.writeText(text).then(() => true, () => false);
-    setText(copy, copied ? "Copied" : "The browser does not let this page copy");
-  }, { hidden: !navigator.clipboard });
+  const copy = button(
+    "Copy",
+    async () => {
+      const copied = await navigator.clipboard.writeText(text).then(
+        () => true,
+        () => false,
+      );
+      setText(copy, copied ? "Copied" : "The browser does not let this page copy");
+    },
+    { hidden: !navigator.clipboard },
+  );
   return copy;
 }
 
@@ -160,14 +279,27 @@ export function hint(text, command = null) {
 /** What to do when no call has come yet. */
 export function firstCall(overview) {
   const method = overview.networks[0]?.chain === "harmony" ? "hmyv2_blockNumber" : "eth_blockNumber";
-  const address = String(overview.settings.listen ?? "127.0.0.1:8888").replace(/^(0\.0\.0\.0|\[::\])/, location.hostname);
-  return hint("No call has come in yet. Send one:",
-    `curl -s http://${address}/ -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}'`);
+  const address = String(overview.settings.listen ?? "127.0.0.1:8888").replace(
+    /^(0\.0\.0\.0|\[::\])/,
+    location.hostname,
+  );
+  return hint(
+    "No call has come in yet. Send one:",
+    `curl -s http://${address}/ -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}'`,
+  );
 }
 
 export function filterField(table, what, changed = () => {}) {
-  return h("input", { class: "filter field", type: "search", placeholder: "Filter (press /)", "aria-label": `Filter ${what} by name`,
-    oninput: (event) => { table.filter(event.target.value); changed(); } });
+  return h("input", {
+    class: "filter field",
+    type: "search",
+    placeholder: "Filter (press /)",
+    "aria-label": `Filter ${what} by name`,
+    oninput: (event) => {
+      table.filter(event.target.value);
+      changed();
+    },
+  });
 }
 
 export const errorFigure = (value) => {
@@ -177,7 +309,9 @@ export const errorFigure = (value) => {
 
 /** Choices of which one holds: [[value, word]]. */
 export function choice(label, options, chosen, changed) {
-  const buttons = options.map(([value, word]) => h("button", { type: "button", "aria-pressed": String(value === chosen), onclick: () => pick(value) }, word));
+  const buttons = options.map(([value, word]) =>
+    h("button", { type: "button", "aria-pressed": String(value === chosen), onclick: () => pick(value) }, word),
+  );
   const pick = (value) => {
     buttons.forEach((one, index) => one.setAttribute("aria-pressed", String(options[index][0] === value)));
     changed(value);
@@ -186,7 +320,9 @@ export function choice(label, options, chosen, changed) {
 }
 
 /** "4 of 4 nodes, 2 failing": a node that is failing may still be asked. */
-export const nodesOf = ({ eligible, nodes, failing }) => (nodes ? `${eligible} of ${plural(nodes, "node")}${failing ? `, ${failing} failing` : ""}` : "no nodes");
+export const nodesOf = ({ eligible, nodes, failing }) =>
+  nodes ? `${eligible} of ${plural(nodes, "node")}${failing ? `, ${failing} failing` : ""}` : "no nodes";
 
 /** How the nodes of a network are: colour, shape and words. */
-export const networkState = (network) => state({ ok: "good", part: "warn", down: "bad" }[network.state], nodesOf(network));
+export const networkState = (network) =>
+  state({ ok: "good", part: "warn", down: "bad" }[network.state], nodesOf(network));

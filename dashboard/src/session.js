@@ -19,10 +19,24 @@ export async function session() {
 /** A form to log in; `entered()` when it went well. */
 export function loginForm(entered) {
   const user = h("input", { name: "user", autocomplete: "username", required: true, class: "field" });
-  const password = h("input", { name: "password", type: "password", autocomplete: "current-password", required: true, class: "field" });
+  const password = h("input", {
+    name: "password",
+    type: "password",
+    autocomplete: "current-password",
+    required: true,
+    class: "field",
+  });
   const word = h("p", { class: "isbad", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, "Log in");
-  const form = h("form", { class: "login" }, h("h1", {}, "Log in"), h("label", {}, "User", user), h("label", {}, "Password", password), word, button);
+  const form = h(
+    "form",
+    { class: "login" },
+    h("h1", {}, "Log in"),
+    h("label", {}, "User", user),
+    h("label", {}, "Password", password),
+    word,
+    button,
+  );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     button.disabled = true;

@@ -6,7 +6,8 @@ const path = (node, name) => ["networks", node.network, "nodes", node.id, name];
 
 /** The weight a node will have when the collected changes are applied; 0 when it will take no calls. */
 function weightAfter(store, node) {
-  if (store.value(path(node, "drain")) === true || store.value(["networks", node.network, "nodes", node.id]) === null) return 0;
+  if (store.value(path(node, "drain")) === true || store.value(["networks", node.network, "nodes", node.id]) === null)
+    return 0;
   return store.value(path(node, "weight")) ?? node.weight;
 }
 
@@ -17,7 +18,8 @@ function canServe(node) {
   return node.eligible || node.state === "cordoned" || node.state === "drained";
 }
 
-const serving = (store, nodes, network) => nodes.filter((node) => node.network === network && canServe(node) && weightAfter(store, node));
+const serving = (store, nodes, network) =>
+  nodes.filter((node) => node.network === network && canServe(node) && weightAfter(store, node));
 const sum = (store, nodes) => nodes.reduce((total, node) => total + weightAfter(store, node), 0);
 
 export const weightsAfter = (store, nodes, network) => sum(store, serving(store, nodes, network));
@@ -26,13 +28,21 @@ export const weightsAfter = (store, nodes, network) => sum(store, serving(store,
 export function meaning(store, nodes, node) {
   const weight = weightAfter(store, node);
   if (!canServe(node)) return `${weight}, no calls now`;
-  if (!weight) return store.drafts.size && node.share_wanted ? `${joined(percent(node.share_wanted))} now, then no calls` : "no calls";
+  if (!weight)
+    return store.drafts.size && node.share_wanted
+      ? `${joined(percent(node.share_wanted))} now, then no calls`
+      : "no calls";
   const all = serving(store, nodes, node.network);
   const tier = Math.min(...all.map((one) => tierAfter(store, one)));
   if (tierAfter(store, node) > tier) return `stands by in tier ${tierAfter(store, node)}`;
-  const total = sum(store, all.filter((one) => tierAfter(store, one) === tier));
+  const total = sum(
+    store,
+    all.filter((one) => tierAfter(store, one) === tier),
+  );
   const [now, then] = [node.share_wanted, weight / total];
   const about = node.share_aim ? "~" : ""; // the balancer looks at more than weights
   const words = `${weight} of ${total} → ${about}${joined(percent(then))}`;
-  return store.drafts.size && now !== null && joined(percent(now)) !== joined(percent(then)) ? `${about}${joined(percent(now))} now, then ${words}` : words;
+  return store.drafts.size && now !== null && joined(percent(now)) !== joined(percent(then))
+    ? `${about}${joined(percent(now))} now, then ${words}`
+    : words;
 }

@@ -19,12 +19,23 @@ const same = (one, two) => JSON.stringify(one) === JSON.stringify(two);
 function rebased(before, mine, now) {
   const [was, is, wanted] = [before, now, mine].map((list) => new Set(list.map((one) => JSON.stringify(one))));
   const among = (set) => (one) => set.has(JSON.stringify(one));
-  return [...now.filter((one) => among(wanted)(one) || !among(was)(one)), ...mine.filter((one) => !among(was)(one) && !among(is)(one))];
+  return [
+    ...now.filter((one) => among(wanted)(one) || !among(was)(one)),
+    ...mine.filter((one) => !among(was)(one) && !among(is)(one)),
+  ];
 }
 
 export class Store {
   constructor() {
-    Object.assign(this, { current: null, role: "admin", drafts: new Map(), busy: false, problem: null, applied: null, heard: new Set() });
+    Object.assign(this, {
+      current: null,
+      role: "admin",
+      drafts: new Map(),
+      busy: false,
+      problem: null,
+      applied: null,
+      heard: new Set(),
+    });
     Object.assign(this, { faults: [], checking: null, changedAt: -Infinity, answered: () => {} });
     Object.assign(this, { others: [], mine: new Set(), heardOf: null });
   }
@@ -74,7 +85,9 @@ export class Store {
     const known = this.heardOf;
     this.heardOf = newest; // a server that began anew counts from one
     if (known === null) return;
-    const fresh = adopted.filter(({ revision, action }) => revision > known && action !== "start" && !this.mine.has(revision));
+    const fresh = adopted.filter(
+      ({ revision, action }) => revision > known && action !== "start" && !this.mine.has(revision),
+    );
     if (!fresh.length) return;
     this.others = [...fresh, ...this.others].slice(0, TOLD);
     this.tell();
@@ -83,12 +96,18 @@ export class Store {
   /** The collected changes, as keys, of what `line` of the record changed, too. */
   against({ difference }) {
     const paths = difference.map(({ path }) => named(path).join(KEY));
-    return [...this.drafts.keys()].filter((key) => paths.some((path) => key === path || path.startsWith(key + KEY) || key.startsWith(path + KEY)));
+    return [...this.drafts.keys()].filter((key) =>
+      paths.some((path) => key === path || path.startsWith(key + KEY) || key.startsWith(path + KEY)),
+    );
   }
 
   /** What was told need not be told any more, but for what stands against a collected change. */
   letGo() {
-    Object.assign(this, { applied: null, problem: null, others: this.others.filter((line) => this.against(line).length) });
+    Object.assign(this, {
+      applied: null,
+      problem: null,
+      others: this.others.filter((line) => this.against(line).length),
+    });
     this.tell();
   }
 
@@ -101,7 +120,8 @@ export class Store {
 
   /** What is in force is no change any more. */
   forget() {
-    for (const [key, value] of this.drafts) if (same(this.inForce(key.split(KEY)) ?? null, value)) this.drafts.delete(key);
+    for (const [key, value] of this.drafts)
+      if (same(this.inForce(key.split(KEY)) ?? null, value)) this.drafts.delete(key);
   }
 
   inForce(path) {
@@ -147,7 +167,10 @@ export class Store {
     clearTimeout(this.checking);
     this.checking = setTimeout(async () => {
       const asked = JSON.stringify(this.patch());
-      const found = await change("PATCH", "settings?dry_run=1", this.patch()).then(() => [], (problem) => problem.errors);
+      const found = await change("PATCH", "settings?dry_run=1", this.patch()).then(
+        () => [],
+        (problem) => problem.errors,
+      );
       if (asked !== JSON.stringify(this.patch())) return; // more was written meanwhile, and is looked at in its turn
       this.faults = found;
       this.tell();
@@ -156,7 +179,9 @@ export class Store {
 
   /** What is wrong with the value at a dotted path, or inside it; null when nothing is known to be. */
   fault(path) {
-    const found = this.faults.find((one) => one.path === path || (one.path.startsWith(path) && ".[".includes(one.path[path.length])));
+    const found = this.faults.find(
+      (one) => one.path === path || (one.path.startsWith(path) && ".[".includes(one.path[path.length])),
+    );
     return found ? `expected ${found.expected}` : null;
   }
 
@@ -177,12 +202,17 @@ export class Store {
   }
 
   apply() {
-    return this.send(() => change("PATCH", "settings", this.patch(), { expected: this.current.revision }), new Map(this.drafts));
+    return this.send(
+      () => change("PATCH", "settings", this.patch(), { expected: this.current.revision }),
+      new Map(this.drafts),
+    );
   }
 
   /** Back to the settings of revision `to`; to those before the last change when it is null. */
   undo(to = null) {
-    return this.send(() => change("POST", "settings/undo", to === null ? {} : { to }, { expected: this.current.revision }));
+    return this.send(() =>
+      change("POST", "settings/undo", to === null ? {} : { to }, { expected: this.current.revision }),
+    );
   }
 
   /** `sent`: what is collected no more when it went well; what was written meanwhile is. */

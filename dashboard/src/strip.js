@@ -10,7 +10,9 @@ const THEMES = ["system", "light", "dark"];
 /** What sticks below the strip has to know its height. */
 export function measureStrip() {
   const strip = document.querySelector(".strip");
-  new ResizeObserver(() => document.documentElement.style.setProperty("--strip", `${strip.offsetHeight}px`)).observe(strip);
+  new ResizeObserver(() => document.documentElement.style.setProperty("--strip", `${strip.offsetHeight}px`)).observe(
+    strip,
+  );
 }
 
 export function showNetworks(networks) {
@@ -22,12 +24,17 @@ export function showNetworks(networks) {
     redraw(chip, JSON.stringify([network.head, span(network.age), nodesOf(network), network.state, late]), () => [
       h("b", {}, network.network),
       h("span", { title: "served head" }, block(network.head)),
-      h("span", { class: late ? "iswarn" : "quiet", title: "since the head last moved" }, network.age === null ? "head not known" : `${span(network.age)} old`),
+      h(
+        "span",
+        { class: late ? "iswarn" : "quiet", title: "since the head last moved" },
+        network.age === null ? "head not known" : `${span(network.age)} old`,
+      ),
       networkState(network),
     ]);
     return chip;
   });
-  if (shown.length !== list.children.length || shown.some((chip, index) => chip !== list.children[index])) list.replaceChildren(...shown);
+  if (shown.length !== list.children.length || shown.some((chip, index) => chip !== list.children[index]))
+    list.replaceChildren(...shown);
 }
 
 /** On a phone, the views that have no place in the bar at the bottom. */
@@ -61,15 +68,33 @@ export function showRevision({ revision, workers }, settings) {
   const all = settings ? settings.workers.length : workers.length;
   const line = byId("revision");
   line.hidden = false;
-  redraw(line, `${revision} ${there} ${all}`, () => (workers.length ? [`revision ${revision}`, h("span", { class: there < all ? null : "wide" }, ` · ${there} of ${plural(all, "worker")}`)] : "no worker"));
+  redraw(line, `${revision} ${there} ${all}`, () =>
+    workers.length
+      ? [
+          `revision ${revision}`,
+          h("span", { class: there < all ? null : "wide" }, ` · ${there} of ${plural(all, "worker")}`),
+        ]
+      : "no worker",
+  );
   line.classList.toggle("iswarn", there < all);
-  setAttribute(line, "title", `The settings have revision ${revision}; ${there} of ${plural(all, "worker")} ${there === 1 ? "has" : "have"} it. Opens the changes.`);
+  setAttribute(
+    line,
+    "title",
+    `The settings have revision ${revision}; ${there} of ${plural(all, "worker")} ${there === 1 ? "has" : "have"} it. Opens the changes.`,
+  );
 }
 
 /** Whether the figures go on, are held, or cannot: `lost(true)` and `shown(false)` say so, `paused` is what was chosen. */
 export function liveButton(changed) {
   const button = byId("live");
-  const now = { paused: false, away: false, lost: (away) => show({ away }), shown: (there) => { button.hidden = !there; } };
+  const now = {
+    paused: false,
+    away: false,
+    lost: (away) => show({ away }),
+    shown: (there) => {
+      button.hidden = !there;
+    },
+  };
   const show = (news) => {
     Object.assign(now, news);
     setText(button, now.paused ? "❚❚ Paused" : now.away ? "✖ No answer" : "● Live");
@@ -108,5 +133,8 @@ export function showLost(since, problem) {
   document.documentElement.classList.toggle("stale", problem !== null);
   if (problem === null) return;
   const figures = since === null ? "Nothing has been read yet." : `The figures below are from ${moment(since / 1000)}.`;
-  setText(line, `${problem.status ? `No figures from ${location.host}: ${problem.message}` : `No answer from ${location.host}`}. ${figures} Trying again each second.`);
+  setText(
+    line,
+    `${problem.status ? `No figures from ${location.host}: ${problem.message}` : `No answer from ${location.host}`}. ${figures} Trying again each second.`,
+  );
 }

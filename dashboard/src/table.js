@@ -24,16 +24,42 @@ export class Table {
    * `group?: { of(row) -> name, head(name) -> { element, update(rows) } }`: rows of one name stand together below its head.
    */
   constructor({ label, columns, key, detail = null, find = null, sort = null, down = true, group = null }) {
-    Object.assign(this, { columns, key, detail, find: find ?? ((row) => columns[0].text(row)), sorted: sort, down, needle: "", rows: new Map(), opened: new Set(), data: [] });
-    Object.assign(this, { group, groups: new Map(), width: 0, folded: 0, folds: [...new Set(columns.map(({ fold }) => fold).filter(Boolean))].sort((one, two) => one - two) });
+    Object.assign(this, {
+      columns,
+      key,
+      detail,
+      find: find ?? ((row) => columns[0].text(row)),
+      sorted: sort,
+      down,
+      needle: "",
+      rows: new Map(),
+      opened: new Set(),
+      data: [],
+    });
+    Object.assign(this, {
+      group,
+      groups: new Map(),
+      width: 0,
+      folded: 0,
+      folds: [...new Set(columns.map(({ fold }) => fold).filter(Boolean))].sort((one, two) => one - two),
+    });
     this.lines = new WeakMap();
-    this.near = new IntersectionObserver((entries) => entries.forEach((entry) => this.came(this.lines.get(entry.target), entry.isIntersecting)), NEAR);
+    this.near = new IntersectionObserver(
+      (entries) => entries.forEach((entry) => this.came(this.lines.get(entry.target), entry.isIntersecting)),
+      NEAR,
+    );
     this.heads = columns.map((column, index) => this.head(column, index));
     this.body = h("tbody", { onkeydown: (event) => this.walk(event) });
     this.table = h("table", {}, h("thead", {}, h("tr", {}, this.heads)), this.body);
     this.none = h("p", { class: "note", hidden: true });
     this.left = h("p", { class: "left", hidden: true });
-    this.element = h("div", { class: "scroll", role: "region", "aria-label": label, onscroll: () => this.showEnd() }, this.table, this.none, this.left);
+    this.element = h(
+      "div",
+      { class: "scroll", role: "region", "aria-label": label, onscroll: () => this.showEnd() },
+      this.table,
+      this.none,
+      this.left,
+    );
     this.observed = [this.table, this.element];
     for (const one of this.observed) {
       framed.set(one, this);
@@ -57,8 +83,12 @@ export class Table {
     this.showEnd();
     const left = this.columns.filter((column) => this.isFolded(column)).map((column) => column.name ?? column.title);
     this.left.hidden = !left.length;
-    setText(this.left, `No room here for ${left.join(", ")}: ${this.detail ? "open a row, or widen the window" : "widen the window"}.`);
-    if (this.folded !== before) for (const item of this.data) if (this.opened.has(this.key(item))) this.draw(this.rows.get(this.key(item)), item);
+    setText(
+      this.left,
+      `No room here for ${left.join(", ")}: ${this.detail ? "open a row, or widen the window" : "widen the window"}.`,
+    );
+    if (this.folded !== before)
+      for (const item of this.data) if (this.opened.has(this.key(item))) this.draw(this.rows.get(this.key(item)), item);
   }
 
   isFolded({ fold }) {
@@ -67,21 +97,40 @@ export class Table {
 
   fold(many) {
     this.folded = many;
-    setAttribute(this.table, "class", this.folds.slice(0, many).map((fold) => `folded-${fold}`).join(" ") || null);
+    setAttribute(
+      this.table,
+      "class",
+      this.folds
+        .slice(0, many)
+        .map((fold) => `folded-${fold}`)
+        .join(" ") || null,
+    );
   }
 
   /** Is there more to the right than is seen? */
   showEnd() {
     const { element: frame } = this;
-    frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 1 && !frame.classList.contains("fits"));
+    frame.classList.toggle(
+      "more",
+      frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 1 && !frame.classList.contains("fits"),
+    );
   }
 
   head(column, index) {
     const attributes = { scope: "col", class: looks(column), title: column.hint, "data-fold": column.fold };
     if (!column.title) return h("th", attributes, h("span", {}, h("span", { class: "unseen" }, column.name)));
     if (!column.sort) return h("th", attributes, h("span", {}, column.title));
-    return h("th", attributes, h("button", { type: "button", "aria-label": column.name, onclick: () => this.sortBy(index) },
-      column.right ? [h("span", { class: "arrow", "aria-hidden": "true" }), column.title] : [column.title, h("span", { class: "arrow", "aria-hidden": "true" })]));
+    return h(
+      "th",
+      attributes,
+      h(
+        "button",
+        { type: "button", "aria-label": column.name, onclick: () => this.sortBy(index) },
+        column.right
+          ? [h("span", { class: "arrow", "aria-hidden": "true" }), column.title]
+          : [column.title, h("span", { class: "arrow", "aria-hidden": "true" })],
+      ),
+    );
   }
 
   sortBy(index) {
@@ -141,18 +190,38 @@ export class Table {
   }
 
   row(key, item) {
-    const cells = this.columns.map((column) => h("td", { class: looks(column), "data-title": column.title, "data-fold": column.fold }));
+    const cells = this.columns.map((column) =>
+      h("td", { class: looks(column), "data-title": column.title, "data-fold": column.fold }),
+    );
     const built = this.columns.map((column, index) => {
       const control = column.build?.(item);
       if (control) cells[index].append(control.element);
       return control;
     });
-    const row = { cells, built, line: h("tr", { class: "row", onclick: (event) => this.detail && opens(event) && this.toggle(key) }, cells), hold: h("div"), rest: h("p", { class: "rest", hidden: true }), inside: null, far: false, late: null };
+    const row = {
+      cells,
+      built,
+      line: h("tr", { class: "row", onclick: (event) => this.detail && opens(event) && this.toggle(key) }, cells),
+      hold: h("div"),
+      rest: h("p", { class: "rest", hidden: true }),
+      inside: null,
+      far: false,
+      late: null,
+    };
     this.lines.set(row.line, row);
     this.near.observe(row.line);
-    row.more = h("tr", { class: "detail", hidden: true }, h("td", { colspan: String(this.columns.length) }, h("div", {}, row.rest, row.hold)));
+    row.more = h(
+      "tr",
+      { class: "detail", hidden: true },
+      h("td", { colspan: String(this.columns.length) }, h("div", {}, row.rest, row.hold)),
+    );
     if (this.detail) {
-      row.opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: () => this.toggle(key) });
+      row.opener = h("button", {
+        type: "button",
+        class: "open",
+        "aria-expanded": "false",
+        onclick: () => this.toggle(key),
+      });
       cells[0].append(row.opener);
     }
     return row;
@@ -160,7 +229,10 @@ export class Table {
 
   toggle(key) {
     if (!this.opened.delete(key)) this.opened.add(key);
-    this.draw(this.rows.get(key), this.data.find((item) => this.key(item) === key));
+    this.draw(
+      this.rows.get(key),
+      this.data.find((item) => this.key(item) === key),
+    );
   }
 
   /** What a row opens to, opened if it was not. */
@@ -221,20 +293,29 @@ export class Table {
   tellFolded(row, item) {
     const left = this.columns.filter((column) => column.cell && this.isFolded(column));
     row.rest.hidden = !left.length;
-    refresh(row.rest, JSON.stringify(left.map(({ title, text }) => [title, text(item)])), () => left.map((column) => h("span", {}, h("span", { class: "quiet" }, `${column.name ?? column.title} `), column.cell(item))));
+    refresh(row.rest, JSON.stringify(left.map(({ title, text }) => [title, text(item)])), () =>
+      left.map((column) =>
+        h("span", {}, h("span", { class: "quiet" }, `${column.name ?? column.title} `), column.cell(item)),
+      ),
+    );
   }
 
   /** Put the rows in order; nothing moves under the pointer unless the reader asked for it. */
   place(asked) {
     const still = !asked && (this.body.matches(":hover") || this.body.contains(document.activeElement));
-    const wanted = still ? this.placed().concat(this.data.filter((item) => !this.rows.get(this.key(item)).line.isConnected)) : this.ordered();
+    const wanted = still
+      ? this.placed().concat(this.data.filter((item) => !this.rows.get(this.key(item)).line.isConnected))
+      : this.ordered();
     const shown = wanted.filter((item) => this.matches(item));
     const linesOf = (item) => {
       const row = this.rows.get(this.key(item));
       return [row.line, row.more];
     };
-    const lines = this.group ? this.grouped(shown).flatMap(([line, items]) => [line, ...items.flatMap(linesOf)]) : shown.flatMap(linesOf);
-    const same = lines.length === this.body.children.length && lines.every((line, index) => this.body.children[index] === line);
+    const lines = this.group
+      ? this.grouped(shown).flatMap(([line, items]) => [line, ...items.flatMap(linesOf)])
+      : shown.flatMap(linesOf);
+    const same =
+      lines.length === this.body.children.length && lines.every((line, index) => this.body.children[index] === line);
     if (!same) {
       // Moving an element would lose the focus inside it.
       const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
@@ -248,15 +329,21 @@ export class Table {
 
   /** [head, rows] of each group, in the order of the data. */
   grouped(shown) {
-    return [...new Set(this.data.map(this.group.of))].map((name) => [name, shown.filter((item) => this.group.of(item) === name)]).filter(([, items]) => items.length).map(([name, items]) => {
-      if (!this.groups.has(name)) {
-        const head = this.group.head(name);
-        this.groups.set(name, { head, line: h("tr", { class: "group" }, h("td", { colspan: String(this.columns.length) }, head.element)) });
-      }
-      const { head, line } = this.groups.get(name);
-      head.update(this.data.filter((item) => this.group.of(item) === name));
-      return [line, items];
-    });
+    return [...new Set(this.data.map(this.group.of))]
+      .map((name) => [name, shown.filter((item) => this.group.of(item) === name)])
+      .filter(([, items]) => items.length)
+      .map(([name, items]) => {
+        if (!this.groups.has(name)) {
+          const head = this.group.head(name);
+          this.groups.set(name, {
+            head,
+            line: h("tr", { class: "group" }, h("td", { colspan: String(this.columns.length) }, head.element)),
+          });
+        }
+        const { head, line } = this.groups.get(name);
+        head.update(this.data.filter((item) => this.group.of(item) === name));
+        return [line, items];
+      });
   }
 
   placed() {
@@ -272,7 +359,8 @@ export class Table {
       const a = by(one);
       const b = by(two);
       // What has no figure stands last, whichever way the table is sorted.
-      if (a === null || a === undefined || b === null || b === undefined) return (a ?? null) === (b ?? null) ? 0 : (a ?? null) === null ? 1 : -1;
+      if (a === null || a === undefined || b === null || b === undefined)
+        return (a ?? null) === (b ?? null) ? 0 : (a ?? null) === null ? 1 : -1;
       return sign * (typeof a === "string" ? a.localeCompare(b) : a - b);
     });
   }
@@ -290,7 +378,9 @@ const looks = ({ right, look }) => [right ? "right" : null, look].filter(Boolean
 /** A column of one figure. */
 export function numbers(title, value, format, more = {}) {
   return {
-    title, right: true, sort: value,
+    title,
+    right: true,
+    sort: value,
     text: (row) => format(value(row)).join(""),
     cell: (row) => {
       const [figure, unit] = format(value(row));

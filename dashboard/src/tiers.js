@@ -11,4 +11,5 @@ export const has = (tier) => tier === "memory" || Boolean(store.inForce(SWITCH[t
 export const tiers = () => ["memory", "disk", "redis"].filter(has);
 
 /** "a", "a and b", "a, b and c" */
-export const listed = (words, last = "and") => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words.at(-1)}`);
+export const listed = (words, last = "and") =>
+  words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words.at(-1)}`;

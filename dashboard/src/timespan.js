@@ -47,7 +47,11 @@ class TimeSpan {
     const [from, to] = this.zoomed ?? [];
     const of = network ? `&network=${encodeURIComponent(network)}` : "";
     const part = this.zoomed ? `&from=${from.toFixed(1)}&to=${to.toFixed(1)}` : "";
-    return { path: `history?range=${this.range}${of}${part}`, every: this.range === "5m" && !this.zoomed ? 2000 : 10000, optional: true };
+    return {
+      path: `history?range=${this.range}${of}${part}`,
+      every: this.range === "5m" && !this.zoomed ? 2000 : 10000,
+      optional: true,
+    };
   }
 
   choose(range) {
@@ -84,7 +88,11 @@ export function spanControl(changed) {
   const back = button("Back", () => timeSpan.back(), { title: "Show the whole range again (or double-click a chart)" });
   const pick = h("span");
   const show = () => {
-    pick.replaceChildren(choice("Range of the charts", Object.entries(WORDS), timeSpan.zoomed ? null : timeSpan.range, (range) => timeSpan.choose(range)));
+    pick.replaceChildren(
+      choice("Range of the charts", Object.entries(WORDS), timeSpan.zoomed ? null : timeSpan.range, (range) =>
+        timeSpan.choose(range),
+      ),
+    );
     back.hidden = word.hidden = !timeSpan.zoomed;
     const [from, to] = timeSpan.zoomed ?? [0, 0];
     const fine = new Date(from * 1000).toDateString() === new Date().toDateString();
@@ -106,5 +114,7 @@ export function networkControl(networks) {
     timeSpan.network = "";
     return "";
   }
-  return choice("Network", [["", "all"], ...networks.map((name) => [name, name])], timeSpan.network, (name) => timeSpan.look(name));
+  return choice("Network", [["", "all"], ...networks.map((name) => [name, name])], timeSpan.network, (name) =>
+    timeSpan.look(name),
+  );
 }

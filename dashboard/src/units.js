@@ -3,7 +3,7 @@
 
 import { NONE, block } from "./format.js";
 
-const SECONDS = { "": 1, us: 1e-6, "µs": 1e-6, ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400 };
+const SECONDS = { "": 1, us: 1e-6, µs: 1e-6, ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400 };
 const BYTES = { "": 1, b: 1 };
 "kmgt".split("").forEach((letter, index) => {
   BYTES[letter] = BYTES[`${letter}b`] = 1000 ** (index + 1);
@@ -17,18 +17,33 @@ function measured(text, units) {
   return unit ? Number((Number(found[1]) * unit).toPrecision(15)) : text;
 }
 
-const SHAPES = [[2 ** 40, "TiB"], [1e12, "TB"], [2 ** 30, "GiB"], [1e9, "GB"], [2 ** 20, "MiB"], [1e6, "MB"], [1024, "KiB"], [1e3, "kB"]];
+const SHAPES = [
+  [2 ** 40, "TiB"],
+  [1e12, "TB"],
+  [2 ** 30, "GiB"],
+  [1e9, "GB"],
+  [2 ** 20, "MiB"],
+  [1e6, "MB"],
+  [1024, "KiB"],
+  [1e3, "kB"],
+];
 
 /** The shortest text that is exactly so many bytes. */
 function sizeText(bytes) {
-  const fits = bytes ? SHAPES.filter(([unit]) => bytes % unit === 0).sort(([one], [two]) => bytes / one - bytes / two)[0] : null;
+  const fits = bytes
+    ? SHAPES.filter(([unit]) => bytes % unit === 0).sort(([one], [two]) => bytes / one - bytes / two)[0]
+    : null;
   return fits ? `${bytes / fits[0]} ${fits[1]}` : `${bytes} B`;
 }
 
 function durationText(seconds) {
   if (!seconds) return "0 s";
   if (seconds < 1) return `${Number((seconds * 1000).toPrecision(12))} ms`;
-  const fits = [[86400, "d", 2], [3600, "h", 1], [60, "m", 2]].find(([unit, , least]) => seconds % unit === 0 && seconds >= least * unit);
+  const fits = [
+    [86400, "d", 2],
+    [3600, "h", 1],
+    [60, "m", 2],
+  ].find(([unit, , least]) => seconds % unit === 0 && seconds >= least * unit);
   return fits ? `${seconds / fits[0]} ${fits[1]}` : `${seconds} s`;
 }
 

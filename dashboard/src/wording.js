@@ -5,15 +5,28 @@ import { joined, percent, rate } from "./format.js";
 import { ruleWords } from "./views/rule.js";
 
 /** The way that a change came, by its name in the record of changes. */
-export const WAYS = { page: "on the page", cli: "by a command", api: "through the API", signal: "by a signal", shared: "on another host", start: "at the start" };
+export const WAYS = {
+  page: "on the page",
+  cli: "by a command",
+  api: "through the API",
+  signal: "by a signal",
+  shared: "on another host",
+  start: "at the start",
+};
 
 const NAMES = { balancer: "balancer", hash_key: "hash key", weight: "weight", drain: "drain" };
 
 /** "alice: rate 0 → 5" of the holders of keys. */
 function ofClient(name, what, before, after, path) {
-  if (!what) return after === null ? `client ${name}: remove` : before === undefined ? `client ${name}: a new key` : `client ${name}: changed`;
+  if (!what)
+    return after === null
+      ? `client ${name}: remove`
+      : before === undefined
+        ? `client ${name}: a new key`
+        : `client ${name}: changed`;
   if (what === "enabled") return `client ${name}: ${after ? "enable" : "disable"} its keys`;
-  if (what === "hashes") return `client ${name}: ${(after ?? []).length > (before ?? []).length ? "one more key" : "fewer keys"}`;
+  if (what === "hashes")
+    return `client ${name}: ${(after ?? []).length > (before ?? []).length ? "one more key" : "fewer keys"}`;
   return `client ${name}: ${changed(path, before, after)}`;
 }
 
@@ -30,7 +43,8 @@ function changed(path, before, after, name = nameOf(path)) {
 }
 
 /** "trace_*, eth_call to archive; debug_* to own" */
-export const routesText = (routes) => routes?.map(({ methods, tag }) => `${methods.join(", ")} to ${tag}`).join("; ") || "none";
+export const routesText = (routes) =>
+  routes?.map(({ methods, tag }) => `${methods.join(", ")} to ${tag}`).join("; ") || "none";
 
 /** "node b: weight 1 → 5"; `before` undefined: there was none. */
 export function sentence(path, before, after) {
@@ -39,7 +53,8 @@ export function sentence(path, before, after) {
   if (top === "clients" && network === "keys") return ofClient(what, id, before, after, path);
   if (top !== "networks") return changed(path, before, after);
   if (what === "rules" && id) return `${id}: kept ${ruleWords(before)} → ${ruleWords(after)}`;
-  if (what === "error_rules") return `${network}: ${(after ?? []).length - (before ?? []).length} more error ${(after ?? []).length - (before ?? []).length === 1 ? "rule" : "rules"}`;
+  if (what === "error_rules")
+    return `${network}: ${(after ?? []).length - (before ?? []).length} more error ${(after ?? []).length - (before ?? []).length === 1 ? "rule" : "rules"}`;
   if (what === "routes") return `${network}: routes ${routesText(before)} → ${routesText(after)}`;
   if (what !== "nodes") return `${network}: ${changed(path, before, after, NAMES[what])}`;
   if (after === null && !rest.length) return `node ${id}: remove`;
@@ -53,7 +68,9 @@ export function danger([top, network, what, id, ...rest], before, after, { nodes
   if (top === "clients") return ofCallers(network, what, id, after, clients);
   if (what !== "nodes") return null;
   const node = nodes.find((one) => one.network === network && one.id === id);
-  const share = node?.share_got ? `it carries ${joined(percent(node.share_got))} of the calls now` : "it carries no calls now";
+  const share = node?.share_got
+    ? `it carries ${joined(percent(node.share_got))} of the calls now`
+    : "it carries no calls now";
   const last = left === 0 ? " No node of this network would take calls: every call that is not cached would fail." : "";
   if (after === null && !rest.length) return `Node ${id} is removed: ${share}, and its connections are closed.${last}`;
   const stops = (rest[0] === "drain" && after === true) || (rest[0] === "weight" && after === 0);
@@ -61,8 +78,12 @@ export function danger([top, network, what, id, ...rest], before, after, { nodes
 }
 
 function ofCallers(what, name, key, after, clients) {
-  const now = (client) => (client?.calls_per_second ? `${joined(rate(client.calls_per_second))} come from there now` : "no calls come from there now");
-  if (what === "require_key" && after) return `Callers without a key are refused: ${now(clients.find((one) => one.name === "anonymous"))}.`;
+  const now = (client) =>
+    client?.calls_per_second
+      ? `${joined(rate(client.calls_per_second))} come from there now`
+      : "no calls come from there now";
+  if (what === "require_key" && after)
+    return `Callers without a key are refused: ${now(clients.find((one) => one.name === "anonymous"))}.`;
   if (what !== "keys" || !(after === null || (key === "enabled" && after === false))) return null;
   const gone = after === null ? "is removed, and its keys with it" : "is disabled: its keys are refused";
   return `Client ${name} ${gone}; ${now(clients.find((one) => one.name === name))}.`;

@@ -14,20 +14,56 @@ const passed = (found) => found.answering && found.chain_ok !== false;
 
 /** What a test found, in words. */
 function verdict(found) {
-  const lag = found.lag ? `, ${plural(found.lag, "block")} behind the network` : found.lag === 0 ? ", level with the network" : "";
+  const lag = found.lag
+    ? `, ${plural(found.lag, "block")} behind the network`
+    : found.lag === 0
+      ? ", level with the network"
+      : "";
   const chain = found.chain_id === null || found.note ? "" : ` It says chain id ${found.chain_id}.`;
   if (!found.answering) return [state("bad", "It does not answer"), found.note ? `: ${found.note}.` : "."];
   const head = `head ${block(found.head)}${lag}, in ${joined(duration(found.latency))}.`;
-  if (found.chain_ok === false) return [state("bad", "It serves another chain"), found.note ? `: ${found.note}.` : ".", chain];
-  if (found.chain_ok === null) return [state("warn", "It answers"), `: ${head} Whether it serves the right chain cannot be told${found.note ? `: ${found.note}` : ""}.`, chain];
+  if (found.chain_ok === false)
+    return [state("bad", "It serves another chain"), found.note ? `: ${found.note}.` : ".", chain];
+  if (found.chain_ok === null)
+    return [
+      state("warn", "It answers"),
+      `: ${head} Whether it serves the right chain cannot be told${found.note ? `: ${found.note}` : ""}.`,
+      chain,
+    ];
   return [state(found.lag ? "warn" : "good", "It answers and serves the right chain"), `: ${head}`, chain];
 }
 
 export function addNodeForm(networks, done) {
-  const network = h("select", { class: "field", "aria-label": "Network" }, networks.map((name) => h("option", { value: name }, name)));
-  const id = h("input", { class: "field", required: true, placeholder: "backup-1", pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", maxlength: "64", autocomplete: "off", "aria-label": "Name" });
-  const url = h("input", { class: "field wide", required: true, type: "url", placeholder: "https://node.example:9500", autocomplete: "off", "aria-label": "Address" });
-  const weight = h("input", { class: "field weight", type: "number", min: "0", max: "1000", value: "1", "aria-label": "Weight" });
+  const network = h(
+    "select",
+    { class: "field", "aria-label": "Network" },
+    networks.map((name) => h("option", { value: name }, name)),
+  );
+  const id = h("input", {
+    class: "field",
+    required: true,
+    placeholder: "backup-1",
+    pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*",
+    maxlength: "64",
+    autocomplete: "off",
+    "aria-label": "Name",
+  });
+  const url = h("input", {
+    class: "field wide",
+    required: true,
+    type: "url",
+    placeholder: "https://node.example:9500",
+    autocomplete: "off",
+    "aria-label": "Address",
+  });
+  const weight = h("input", {
+    class: "field weight",
+    type: "number",
+    min: "0",
+    max: "1000",
+    value: "1",
+    "aria-label": "Weight",
+  });
   const word = h("p", { class: "said", role: "status" });
   const add = h("button", { type: "submit", class: "primary" }, ADD);
   let tested = null; // { asked, well }: the last test, and whether the node passed
@@ -46,7 +82,12 @@ export function addNodeForm(networks, done) {
     test.disabled = add.disabled = true;
     say("asking it …");
     try {
-      const found = await change("POST", "nodes/test", { network: network.value, url: url.value }, { patience: PATIENCE });
+      const found = await change(
+        "POST",
+        "nodes/test",
+        { network: network.value, url: url.value },
+        { patience: PATIENCE },
+      );
       if (about === asked()) {
         tested = { asked: about, well: passed(found) };
         say(...verdict(found));
@@ -59,8 +100,18 @@ export function addNodeForm(networks, done) {
     show();
   };
   const test = button("Test", ask, { title: "Ask the node for its head and its chain, without adding it" });
-  const form = h("form", { class: "inline", hidden: true }, networks.length > 1 ? h("label", {}, "network", network) : null,
-    h("label", {}, "name", id), h("label", {}, "address", url), h("label", {}, "weight", weight), test, add, button("Cancel", () => leave()), word);
+  const form = h(
+    "form",
+    { class: "inline", hidden: true },
+    networks.length > 1 ? h("label", {}, "network", network) : null,
+    h("label", {}, "name", id),
+    h("label", {}, "address", url),
+    h("label", {}, "weight", weight),
+    test,
+    add,
+    button("Cancel", () => leave()),
+    word,
+  );
   const leave = () => {
     form.reset();
     forget();

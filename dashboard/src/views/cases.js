@@ -13,34 +13,101 @@ const SETTINGS = "#/settings/proof-and-agreement";
 
 const contradicted = ({ minority }) => (minority.length ? state("bad", minority.join(", ")) : state("idle", UNDECIDED));
 const keysOf = ({ network, minority }) => minority.map((id) => `${network}/${id}`);
-const fits = (wanted) => (one) => wanted === ALL || (wanted === NOBODY ? !one.minority.length : keysOf(one).includes(wanted));
+const fits = (wanted) => (one) =>
+  wanted === ALL || (wanted === NOBODY ? !one.minority.length : keysOf(one).includes(wanted));
 
 function answerOf({ node, head, text, size }, { minority }) {
   const cut = new Blob([text]).size < size;
-  return h("li", {}, h("div", { class: "sample-head" }, h("b", {}, node), minority.includes(node) ? state("bad", "contradicted by two others") : null,
-    h("span", {}, quiet("head "), head === null ? NONE : block(head)),
-    h("span", {}, quiet(cut ? `the first ${block(text.length)} characters of ` : ""), size < 1000 ? plural(size, "byte") : joined(bytes(size)))),
-  h("pre", { class: "answer", tabindex: "0", "aria-label": `Answer of ${node}` }, cut ? `${text}…` : text));
+  return h(
+    "li",
+    {},
+    h(
+      "div",
+      { class: "sample-head" },
+      h("b", {}, node),
+      minority.includes(node) ? state("bad", "contradicted by two others") : null,
+      h("span", {}, quiet("head "), head === null ? NONE : block(head)),
+      h(
+        "span",
+        {},
+        quiet(cut ? `the first ${block(text.length)} characters of ` : ""),
+        size < 1000 ? plural(size, "byte") : joined(bytes(size)),
+      ),
+    ),
+    h("pre", { class: "answer", tabindex: "0", "aria-label": `Answer of ${node}` }, cut ? `${text}…` : text),
+  );
 }
 
 function detail() {
   const element = h("div");
-  return { element, update: (one) => redraw(element, JSON.stringify(one), () => [
-    h("p", { class: "reason" }, one.minority.length ? `Two other nodes contradict ${one.minority.join(" and ")}; what was kept of its answer is removed.` : "The nodes that were asked differ, and no third one could say which of them is right: none is blamed.", ` First difference: ${one.difference}`),
-    h("h3", {}, "Params"), h("pre", { class: "answer params", tabindex: "0", "aria-label": "Params" }, one.params),
-    h("h3", {}, "Answers"), h("ul", { class: "samples" }, one.answers.map((answer) => answerOf(answer, one)))]) };
+  return {
+    element,
+    update: (one) =>
+      redraw(element, JSON.stringify(one), () => [
+        h(
+          "p",
+          { class: "reason" },
+          one.minority.length
+            ? `Two other nodes contradict ${one.minority.join(" and ")}; what was kept of its answer is removed.`
+            : "The nodes that were asked differ, and no third one could say which of them is right: none is blamed.",
+          ` First difference: ${one.difference}`,
+        ),
+        h("h3", {}, "Params"),
+        h("pre", { class: "answer params", tabindex: "0", "aria-label": "Params" }, one.params),
+        h("h3", {}, "Answers"),
+        h(
+          "ul",
+          { class: "samples" },
+          one.answers.map((answer) => answerOf(answer, one)),
+        ),
+      ]),
+  };
 }
 
 function caseTable(several) {
   const table = new Table({
-    label: "Answers that differ", key: (one) => `${one.at} ${one.network} ${one.method} ${one.params}`, detail,
+    label: "Answers that differ",
+    key: (one) => `${one.at} ${one.network} ${one.method} ${one.params}`,
+    detail,
     columns: [
-      { title: "Method", sort: (one) => one.method, text: (one) => one.method, cell: (one) => methodName(one.method, one.method) },
-      ...(several ? [{ title: "Network", fold: 2, sort: (one) => one.network, text: (one) => one.network, cell: (one) => one.network }] : []),
+      {
+        title: "Method",
+        sort: (one) => one.method,
+        text: (one) => one.method,
+        cell: (one) => methodName(one.method, one.method),
+      },
+      ...(several
+        ? [
+            {
+              title: "Network",
+              fold: 2,
+              sort: (one) => one.network,
+              text: (one) => one.network,
+              cell: (one) => one.network,
+            },
+          ]
+        : []),
       { title: "When", sort: (one) => one.at, text: (one) => moment(one.at), cell: (one) => moment(one.at) },
-      { title: "Block", right: true, fold: 1, sort: (one) => one.block, text: (one) => String(one.block), cell: (one) => block(one.block ?? NaN) },
-      { title: "Contradicted", sort: (one) => one.minority.join(), text: (one) => one.minority.join(), cell: contradicted },
-      { title: "First difference", look: "told", text: (one) => one.difference, cell: (one) => h("span", { class: "words error-text" }, one.difference) },
+      {
+        title: "Block",
+        right: true,
+        fold: 1,
+        sort: (one) => one.block,
+        text: (one) => String(one.block),
+        cell: (one) => block(one.block ?? NaN),
+      },
+      {
+        title: "Contradicted",
+        sort: (one) => one.minority.join(),
+        text: (one) => one.minority.join(),
+        cell: contradicted,
+      },
+      {
+        title: "First difference",
+        look: "told",
+        text: (one) => one.difference,
+        cell: (one) => h("span", { class: "words error-text" }, one.difference),
+      },
     ],
   });
   table.element.classList.add("cards", "cases");
@@ -49,10 +116,15 @@ function caseTable(several) {
 
 /** How often answers are compared, by the settings of the networks. */
 function howOften() {
-  const shares = Object.values(store.current?.document.networks ?? {}).map(({ agreement }) => agreement?.share).filter((share) => share !== undefined);
-  if (!shares.length) return "Answers about final blocks are compared with those of a second node: 1 in 200, unless the settings say otherwise.";
+  const shares = Object.values(store.current?.document.networks ?? {})
+    .map(({ agreement }) => agreement?.share)
+    .filter((share) => share !== undefined);
+  if (!shares.length)
+    return "Answers about final blocks are compared with those of a second node: 1 in 200, unless the settings say otherwise.";
   if (shares.every((share) => share === 0)) return "No answers are compared: the settings switch it off.";
-  const told = [...new Set(shares.filter(Boolean))].map((share) => (share === 1 ? "all" : `1 in ${Math.round(1 / share)}`));
+  const told = [...new Set(shares.filter(Boolean))].map((share) =>
+    share === 1 ? "all" : `1 in ${Math.round(1 / share)}`,
+  );
   return `Answers about final blocks are compared with those of a second node: ${told.join(", or by network ")}.`;
 }
 
@@ -62,7 +134,14 @@ export function casesSection(several) {
   const empty = h("div");
   let wanted = ALL;
   let cases = [];
-  const select = h("select", { class: "field", "aria-label": "Contradicted", onchange: () => { wanted = select.value; show(); } });
+  const select = h("select", {
+    class: "field",
+    "aria-label": "Contradicted",
+    onchange: () => {
+      wanted = select.value;
+      show();
+    },
+  });
   const label = h("label", {}, "contradicted", select);
   const settings = h("a", { href: SETTINGS }, "How many are compared, and what follows");
   const element = section("Answers that differ", note, empty, table.element);
@@ -70,14 +149,20 @@ export function casesSection(several) {
   element.querySelector("h2").tabIndex = -1;
   const show = () => {
     const nodes = [...new Set([...cases.flatMap(keysOf), ...(wanted && wanted !== NOBODY ? [wanted] : [])])].sort();
-    const options = [[ALL, "any or nobody"], ...nodes.map((key) => [key, several ? key : key.slice(key.indexOf("/") + 1)]), [NOBODY, UNDECIDED]];
+    const options = [
+      [ALL, "any or nobody"],
+      ...nodes.map((key) => [key, several ? key : key.slice(key.indexOf("/") + 1)]),
+      [NOBODY, UNDECIDED],
+    ];
     redraw(select, JSON.stringify(options), () => options.map(([value, word]) => h("option", { value }, word)));
     if (select.value !== wanted) select.value = wanted;
     const found = cases.filter(fits(wanted));
     table.update(found);
     table.element.hidden = !found.length;
     label.hidden = !cases.length && wanted === ALL;
-    redraw(empty, found.length ? "" : howOften() + cases.length, () => (found.length ? "" : hint(cases.length ? "No such case is kept." : `No two nodes differed yet. ${howOften()}`)));
+    redraw(empty, found.length ? "" : howOften() + cases.length, () =>
+      found.length ? "" : hint(cases.length ? "No such case is kept." : `No two nodes differed yet. ${howOften()}`),
+    );
   };
   return {
     element,

@@ -11,7 +11,8 @@ import { Table } from "../table.js";
 import { WAYS, routesText } from "../wording.js";
 
 const SHORT = 40;
-const empty = (value) => value === null || value === "" || value === 0 || (typeof value === "object" && !Object.keys(value).length);
+const empty = (value) =>
+  value === null || value === "" || value === 0 || (typeof value === "object" && !Object.keys(value).length);
 
 /** Hashes say nothing to anybody; how many there are does. */
 const keys = (hashes) => plural(hashes.length, "key");
@@ -20,8 +21,18 @@ const keys = (hashes) => plural(hashes.length, "key");
 function shown(path, value) {
   if (path.endsWith(".routes") && Array.isArray(value)) return routesText(value);
   if (path.endsWith(".hashes") && Array.isArray(value)) return keys(value);
-  if (value === null || value === undefined || typeof value !== "object" || Array.isArray(value)) return inWords(named(path), value);
-  return Object.entries(value).filter(([, member]) => !empty(member)).map(([name, member]) => name === "hashes" ? keys(member) : `${name.replaceAll("_", " ")} ${typeof member === "object" ? JSON.stringify(member) : member}`).join(", ") || "all as usual";
+  if (value === null || value === undefined || typeof value !== "object" || Array.isArray(value))
+    return inWords(named(path), value);
+  return (
+    Object.entries(value)
+      .filter(([, member]) => !empty(member))
+      .map(([name, member]) =>
+        name === "hashes"
+          ? keys(member)
+          : `${name.replaceAll("_", " ")} ${typeof member === "object" ? JSON.stringify(member) : member}`,
+      )
+      .join(", ") || "all as usual"
+  );
 }
 
 function code(text) {
@@ -31,8 +42,32 @@ function code(text) {
 /** [{path, before, after}] as a table. */
 function differenceTable(edits) {
   if (!edits.length) return quiet("Nothing differs.");
-  return h("table", { class: "diff" }, h("thead", {}, h("tr", {}, ["setting", "before", "after"].map((word) => h("th", { scope: "col" }, h("span", {}, word))))),
-    h("tbody", {}, edits.map(({ path, before, after }) => h("tr", {}, h("td", {}, code(path)), h("td", {}, code(shown(path, before))), h("td", {}, code(shown(path, after)))))));
+  return h(
+    "table",
+    { class: "diff" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["setting", "before", "after"].map((word) => h("th", { scope: "col" }, h("span", {}, word))),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      edits.map(({ path, before, after }) =>
+        h(
+          "tr",
+          {},
+          h("td", {}, code(path)),
+          h("td", {}, code(shown(path, before))),
+          h("td", {}, code(shown(path, after))),
+        ),
+      ),
+    ),
+  );
 }
 
 function detail() {
@@ -40,28 +75,71 @@ function detail() {
   let line = null;
   const back = button("Go back to before this change", async () => {
     const to = line.before ?? line.revision - 1;
-    const agreed = await confirm({ title: `Go back to revision ${to}?`, text: `The settings as they were before “${line.text}” come into force as a new revision; every change made since is taken back.`, yes: "Go back" });
+    const agreed = await confirm({
+      title: `Go back to revision ${to}?`,
+      text: `The settings as they were before “${line.text}” come into force as a new revision; every change made since is taken back.`,
+      yes: "Go back",
+    });
     if (agreed) await store.undo(to);
   });
   const hold = h("div");
   element.append(hold, h("div", { class: "buttons" }, back));
-  return { element, update: (now) => {
-    line = now;
-    back.hidden = !now.undo || !store.writable;
-    redraw(hold, JSON.stringify(now), () => [now.reason ? h("p", { class: "isbad" }, now.reason) : null, differenceTable(now.difference)]);
-  } };
+  return {
+    element,
+    update: (now) => {
+      line = now;
+      back.hidden = !now.undo || !store.writable;
+      redraw(hold, JSON.stringify(now), () => [
+        now.reason ? h("p", { class: "isbad" }, now.reason) : null,
+        differenceTable(now.difference),
+      ]);
+    },
+  };
 }
 
 function changesTable() {
   return new Table({
-    label: "Changes", key: (line) => `${line.at} ${line.revision} ${line.action}`, detail,
+    label: "Changes",
+    key: (line) => `${line.at} ${line.revision} ${line.action}`,
+    detail,
     find: (line) => `${line.text} ${line.by} ${line.action}`,
     columns: [
-      { title: "What", text: (line) => line.text || line.action, cell: (line) => h("span", { class: "words" }, line.text || line.action) },
-      { title: "When", sort: (line) => line.at, text: (line) => moment(line.at), cell: (line) => h("time", { datetime: new Date(line.at * 1000).toISOString() }, moment(line.at)) },
-      { title: "Who", fold: 2, sort: (line) => line.by, text: (line) => line.by + line.via, cell: (line) => [line.by, h("span", { class: "quiet" }, line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : "")] },
-      { title: "Revision", right: true, fold: 1, text: (line) => String(line.revision), cell: (line) => String(line.revision) },
-      { title: "Outcome", text: (line) => line.outcome, cell: (line) => (line.outcome === "adopted" ? state("good", line.action === "undo" ? "undone" : "adopted") : state("bad", line.outcome)) },
+      {
+        title: "What",
+        text: (line) => line.text || line.action,
+        cell: (line) => h("span", { class: "words" }, line.text || line.action),
+      },
+      {
+        title: "When",
+        sort: (line) => line.at,
+        text: (line) => moment(line.at),
+        cell: (line) => h("time", { datetime: new Date(line.at * 1000).toISOString() }, moment(line.at)),
+      },
+      {
+        title: "Who",
+        fold: 2,
+        sort: (line) => line.by,
+        text: (line) => line.by + line.via,
+        cell: (line) => [
+          line.by,
+          h("span", { class: "quiet" }, line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : ""),
+        ],
+      },
+      {
+        title: "Revision",
+        right: true,
+        fold: 1,
+        text: (line) => String(line.revision),
+        cell: (line) => String(line.revision),
+      },
+      {
+        title: "Outcome",
+        text: (line) => line.outcome,
+        cell: (line) =>
+          line.outcome === "adopted"
+            ? state("good", line.action === "undo" ? "undone" : "adopted")
+            : state("bad", line.outcome),
+      },
     ],
   });
 }
@@ -70,7 +148,11 @@ function settingsSection() {
   const hold = h("div");
   const word = quiet();
   const undo = button("Undo the last change", () => store.undo());
-  const exported = h("a", { class: "plain", href: "/api/v1/settings/export", download: "rpcaccel.toml" }, "Export as TOML");
+  const exported = h(
+    "a",
+    { class: "plain", href: "/api/v1/settings/export", download: "rpcaccel.toml" },
+    "Export as TOML",
+  );
   const reload = button("Read the config file again", async () => {
     try {
       const { change: line, revision } = await change("POST", "reload", {}, { expected: store.current.revision });
@@ -83,21 +165,67 @@ function settingsSection() {
   const element = section("Settings in force", word, hold, h("div", { class: "buttons" }, undo, exported, reload));
   let asked = null;
   let base = { difference: [], base: null };
-  return { element, update: (settings) => {
-    if (asked !== settings.revision) {
-      asked = settings.revision;
-      read("settings/difference").then((found) => { base = found; }).catch(() => { asked = null; });
-    }
-    undo.hidden = settings.undo === null || !store.writable;
-    reload.hidden = !store.writable || base.base === null;
-    redraw(hold, JSON.stringify([settings.revision, settings.waiting, settings.note, settings.persisted, settings.shared, settings.adopted, base]), () => [
-      h("p", {}, h("b", {}, `Revision ${settings.revision}`), ` · ${settings.adopted} of ${settings.workers.length} ${settings.workers.length === 1 ? "worker has" : "workers have"} it · `,
-        settings.persisted ? ["kept in ", h("code", {}, settings.persisted)] : settings.note || "lost at a restart"),
-      settings.shared ? h("p", {}, state(settings.shared.up ? "good" : "warn", settings.shared.up ? "shared with the other hosts through Redis" : "Redis cannot be reached: changes stay on this host until it can")) : null,
-      settings.waiting.length ? h("p", {}, state("warn", ""), "These wait for a restart: ", settings.waiting.map((path) => h("code", {}, `${path} `))) : null,
-      h("h3", {}, base.base ? `What differs from ${base.base}` : "What differs from the start"), differenceTable(base.difference),
-    ]);
-  } };
+  return {
+    element,
+    update: (settings) => {
+      if (asked !== settings.revision) {
+        asked = settings.revision;
+        read("settings/difference")
+          .then((found) => {
+            base = found;
+          })
+          .catch(() => {
+            asked = null;
+          });
+      }
+      undo.hidden = settings.undo === null || !store.writable;
+      reload.hidden = !store.writable || base.base === null;
+      redraw(
+        hold,
+        JSON.stringify([
+          settings.revision,
+          settings.waiting,
+          settings.note,
+          settings.persisted,
+          settings.shared,
+          settings.adopted,
+          base,
+        ]),
+        () => [
+          h(
+            "p",
+            {},
+            h("b", {}, `Revision ${settings.revision}`),
+            ` · ${settings.adopted} of ${settings.workers.length} ${settings.workers.length === 1 ? "worker has" : "workers have"} it · `,
+            settings.persisted ? ["kept in ", h("code", {}, settings.persisted)] : settings.note || "lost at a restart",
+          ),
+          settings.shared
+            ? h(
+                "p",
+                {},
+                state(
+                  settings.shared.up ? "good" : "warn",
+                  settings.shared.up
+                    ? "shared with the other hosts through Redis"
+                    : "Redis cannot be reached: changes stay on this host until it can",
+                ),
+              )
+            : null,
+          settings.waiting.length
+            ? h(
+                "p",
+                {},
+                state("warn", ""),
+                "These wait for a restart: ",
+                settings.waiting.map((path) => h("code", {}, `${path} `)),
+              )
+            : null,
+          h("h3", {}, base.base ? `What differs from ${base.base}` : "What differs from the start"),
+          differenceTable(base.difference),
+        ],
+      );
+    },
+  };
 }
 
 export const changes = {
@@ -105,7 +233,12 @@ export const changes = {
   needs: {},
   build: (documents) => {
     describe().catch(() => {}); // values are then shown as they are
-    if (!documents.changes) return { elements: [section("Changes", null, hint("This server cannot be changed while it runs, so nothing was."))], update: () => {}, gone: () => {} };
+    if (!documents.changes)
+      return {
+        elements: [section("Changes", null, hint("This server cannot be changed while it runs, so nothing was."))],
+        update: () => {},
+        gone: () => {},
+      };
     const table = changesTable();
     const now = settingsSection();
     const note = quiet();

@@ -18,9 +18,14 @@ let range = "1h";
 
 function methodsOf(client) {
   return new Table({
-    label: `Methods of ${client}`, key: (row) => row.method,
+    label: `Methods of ${client}`,
+    key: (row) => row.method,
     columns: [
-      { title: "Method", text: (row) => row.method, cell: (row) => (row.method === "other" ? "without a rule, or beyond 64 methods" : methodName(row.method)) },
+      {
+        title: "Method",
+        text: (row) => row.method,
+        cell: (row) => (row.method === "other" ? "without a rule, or beyond 64 methods" : methodName(row.method)),
+      },
       numbers("Calls", (row) => row.calls, count),
       numbers("Hits", (row) => row.hits, count),
       numbers("Failed", (row) => row.errors, count, { hint: "what the proxy or its nodes failed at" }),
@@ -45,24 +50,56 @@ export function clientDetail(name) {
 
   const show = ({ columns, outcomes, limited, latency, seconds, whole, client, methods }) => {
     const found = Object.keys(limited);
-    if (reasons !== found.join()) refused.define(found.length ? found.map((reason, index) => ({ key: `limited ${reason}`, label: REFUSED[reason] ?? reason, format: rate, colour: COLOURS[index], stack: true })) : NONE_REFUSED);
+    if (reasons !== found.join())
+      refused.define(
+        found.length
+          ? found.map((reason, index) => ({
+              key: `limited ${reason}`,
+              label: REFUSED[reason] ?? reason,
+              format: rate,
+              colour: COLOURS[index],
+              stack: true,
+            }))
+          : NONE_REFUSED,
+      );
     reasons = found.join();
-    const all = { ...columns, ...outcomes, seconds, ...Object.fromEntries(Object.entries(limited).map(([reason, column]) => [`limited ${reason}`, column])) };
+    const all = {
+      ...columns,
+      ...outcomes,
+      seconds,
+      ...Object.fromEntries(Object.entries(limited).map(([reason, column]) => [`limited ${reason}`, column])),
+    };
     for (const one of [calls, refused]) one.update(all, RANGES[range]);
     heat.show(all, latency, RANGES[range]);
     table.update(methods);
     table.element.hidden = since.hidden = !methods.length;
     none.hidden = methods.length > 0;
     refresh(sums, JSON.stringify([range, whole, client]), () => [
-      facts(range === "1h" ? "Last hour" : "Last day", whole ? [
-        ["calls", joined(count(whole.calls))],
-        ["hit ratio", joined(percent(whole.hit_ratio))],
-        ["failed", joined(count(whole.errors))],
-        ["its own mistakes", joined(count(whole.client_errors))],
-        ["refused", joined(count(whole.refused))],
-      ] : [["nothing", "yet"]]),
-      facts("Latency", ["p50", "p90", "p99"].map((one) => [one, `hits ${joined(duration(whole?.hit?.[one]))} · misses ${joined(duration(whole?.miss?.[one]))}`])),
-      facts("Refused since the start", Object.keys(client.limited).length ? Object.entries(client.limited).map(([reason, times]) => [REFUSED[reason] ?? reason, joined(count(times))]) : [["nothing", ""]]),
+      facts(
+        range === "1h" ? "Last hour" : "Last day",
+        whole
+          ? [
+              ["calls", joined(count(whole.calls))],
+              ["hit ratio", joined(percent(whole.hit_ratio))],
+              ["failed", joined(count(whole.errors))],
+              ["its own mistakes", joined(count(whole.client_errors))],
+              ["refused", joined(count(whole.refused))],
+            ]
+          : [["nothing", "yet"]],
+      ),
+      facts(
+        "Latency",
+        ["p50", "p90", "p99"].map((one) => [
+          one,
+          `hits ${joined(duration(whole?.hit?.[one]))} · misses ${joined(duration(whole?.miss?.[one]))}`,
+        ]),
+      ),
+      facts(
+        "Refused since the start",
+        Object.keys(client.limited).length
+          ? Object.entries(client.limited).map(([reason, times]) => [REFUSED[reason] ?? reason, joined(count(times))])
+          : [["nothing", ""]],
+      ),
     ]);
   };
   const ask = async () => {
@@ -78,12 +115,33 @@ export function clientDetail(name) {
       if (alive) setText(word, problem.status === 404 ? "This server keeps no past of its clients." : problem.message);
     }
   };
-  const pick = choice("Range of this client's charts", [["1h", "1 h"], ["24h", "24 h"]], range, (chosen) => {
-    range = chosen;
-    ask();
-  });
+  const pick = choice(
+    "Range of this client's charts",
+    [
+      ["1h", "1 h"],
+      ["24h", "24 h"],
+    ],
+    range,
+    (chosen) => {
+      range = chosen;
+      ask();
+    },
+  );
   return {
-    element: h("div", { class: "client" }, h("div", { class: "inline" }, pick, word), h("div", { class: "charts three" }, charts.map((one) => one.element)), sums, since, table.element, none),
+    element: h(
+      "div",
+      { class: "client" },
+      h("div", { class: "inline" }, pick, word),
+      h(
+        "div",
+        { class: "charts three" },
+        charts.map((one) => one.element),
+      ),
+      sums,
+      since,
+      table.element,
+      none,
+    ),
     update: ask,
     gone: () => {
       alive = false;

@@ -10,14 +10,29 @@ import { holderButtons, newHolder, shownOnce } from "./keys.js";
 import { groupSoon } from "./setting.js";
 
 const LIMITS = ["rate", "burst", "concurrency", "batch", "allow", "deny"];
-const OPEN = [...LIMITS.map((name) => ["clients", "anonymous", name]), ["clients", "require_key"], ["clients", "heavy_cost"], ["clients", "trusted_proxies"], ["clients", "forwarded_header"]];
+const OPEN = [
+  ...LIMITS.map((name) => ["clients", "anonymous", name]),
+  ["clients", "require_key"],
+  ["clients", "heavy_cost"],
+  ["clients", "trusted_proxies"],
+  ["clients", "forwarded_header"],
+];
 const ANONYMOUS = "anonymous";
 
 function limits(client) {
   if (!client.limits) return client.name === ANONYMOUS ? "as below" : "not in the settings any more";
   const { rate: perSecond, burst, concurrency, batch, allow, deny } = client.limits;
-  return [perSecond ? `${perSecond}/s${burst ? `, at once ${burst}` : ""}` : null, concurrency ? `${concurrency} in flight` : null, batch ? `${batch} a batch` : null,
-    allow?.length ? `only ${allow.join(", ")}` : null, deny?.length ? `not ${deny.join(", ")}` : null].filter(Boolean).join(" · ") || "no limits";
+  return (
+    [
+      perSecond ? `${perSecond}/s${burst ? `, at once ${burst}` : ""}` : null,
+      concurrency ? `${concurrency} in flight` : null,
+      batch ? `${batch} a batch` : null,
+      allow?.length ? `only ${allow.join(", ")}` : null,
+      deny?.length ? `not ${deny.join(", ")}` : null,
+    ]
+      .filter(Boolean)
+      .join(" · ") || "no limits"
+  );
 }
 
 /** "disabled" matters more than that it has a key. */
@@ -29,7 +44,14 @@ function stateOf(client) {
 
 function holder(once) {
   return ({ name, limits: known }) => {
-    const may = known && name !== ANONYMOUS && store.current ? groupSoon("What it may do", "0: no limit of its own", LIMITS.map((limit) => ["clients", "keys", name, limit])) : null;
+    const may =
+      known && name !== ANONYMOUS && store.current
+        ? groupSoon(
+            "What it may do",
+            "0: no limit of its own",
+            LIMITS.map((limit) => ["clients", "keys", name, limit]),
+          )
+        : null;
     const buttons = holderButtons(name, once);
     const past = clientDetail(name);
     return {
@@ -46,18 +68,31 @@ function holder(once) {
 
 function clientTable(once) {
   return new Table({
-    label: "Clients", key: (client) => client.name, sort: 2, detail: holder(once),
+    label: "Clients",
+    key: (client) => client.name,
+    sort: 2,
+    detail: holder(once),
     columns: [
       { title: "Client", sort: (client) => client.name, text: (client) => client.name, cell: (client) => client.name },
       { title: "State", text: (client) => stateOf(client).join(), cell: (client) => state(...stateOf(client)) },
       numbers("Calls", (client) => client.calls_per_second, rate),
       numbers("Since the start", (client) => client.calls_total, count),
       numbers("Hit ratio", (client) => client.hit_ratio, percent, { hint: "since the start" }),
-      numbers("Failed since the start", (client) => client.errors_total, count, { hint: "what the proxy or its nodes failed at" }),
-      numbers("Its mistakes", (client) => client.client_errors_total, count, { hint: "since the start: errors by its own doing" }),
+      numbers("Failed since the start", (client) => client.errors_total, count, {
+        hint: "what the proxy or its nodes failed at",
+      }),
+      numbers("Its mistakes", (client) => client.client_errors_total, count, {
+        hint: "since the start: errors by its own doing",
+      }),
       numbers("In flight", (client) => client.in_flight, count),
       numbers("Refused", (client) => client.limited_per_second, rate, { hint: "by its limits" }),
-      { title: "Last seen", right: true, sort: (client) => client.seen, text: (client) => span(client.seen), cell: (client) => (client.seen === null ? "never" : [span(client.seen), h("span", { class: "unit" }, " ago")]) },
+      {
+        title: "Last seen",
+        right: true,
+        sort: (client) => client.seen,
+        text: (client) => span(client.seen),
+        cell: (client) => (client.seen === null ? "never" : [span(client.seen), h("span", { class: "unit" }, " ago")]),
+      },
       { title: "May", text: limits, cell: (client) => h("span", { class: "words" }, limits(client)) },
     ],
   });
@@ -71,11 +106,16 @@ export const clients = {
     const table = clientTable(once);
     const made = newHolder(once);
     const note = quiet();
-    const empty = hint("No API key is in use; everybody who reaches the proxy may call. Make a key here, or with a command for the config file:", "rpcaccel key NAME");
+    const empty = hint(
+      "No API key is in use; everybody who reaches the proxy may call. Make a key here, or with a command for the config file:",
+      "rpcaccel key NAME",
+    );
     const element = section("Clients", note, made.form, once.element, table.element, empty);
     element.querySelector(".head").append(h("span", { class: "end" }, made.open));
     made.open.hidden = !store.writable;
-    const open = documents.settings ? groupSoon("Calls without a key", "limits of each address (IPv6: of each /64)", OPEN) : null;
+    const open = documents.settings
+      ? groupSoon("Calls without a key", "limits of each address (IPv6: of each /64)", OPEN)
+      : null;
     let last = [];
     const show = () => {
       table.update(last);

@@ -13,30 +13,88 @@ export const WORDS = { service: ["bad", "failed"], client: ["idle", "by callers"
 
 const fault = ({ fault: whose }) => state(...WORDS[whose]);
 /** The name that most come from, or how many there are. */
-const mostly = (name, counts, what) => name ?? (Object.keys(counts).length ? plural(Object.keys(counts).length, what) : NONE);
+const mostly = (name, counts, what) =>
+  name ?? (Object.keys(counts).length ? plural(Object.keys(counts).length, what) : NONE);
 const NAMELESS = { "": "several methods", other: "methods no rule names" };
-const method = (group) => (Object.hasOwn(NAMELESS, group.method) ? h("span", { class: "words" }, NAMELESS[group.method]) : methodName(group.method, group.method));
+const method = (group) =>
+  Object.hasOwn(NAMELESS, group.method)
+    ? h("span", { class: "words" }, NAMELESS[group.method])
+    : methodName(group.method, group.method);
 /** A name that may be long, with a title that has all of it. */
 const named = (name) => h("span", { class: "name", title: name }, name);
-const spread = (title, name) => ({ title, hint: "that most of the latest come from", sort: name, text: name, cell: (group) => named(name(group)) });
+const spread = (title, name) => ({
+  title,
+  hint: "that most of the latest come from",
+  sort: name,
+  text: name,
+  cell: (group) => named(name(group)),
+});
 
 function attempts(sample) {
   if (!sample.attempts.length) return null;
-  const row = ({ node, start, seconds, end, said }) => h("tr", {}, h("td", {}, node), h("td", { class: "right" }, start ? joined(duration(start)) : "at once"), h("td", { class: "right" }, joined(duration(seconds))),
-    h("td", { class: "words" }, FAILED[end] ?? end), h("td", { class: "words" }, said || NONE));
-  return h("div", { class: "attempts", tabindex: "0", role: "region", "aria-label": "Attempts" }, h("table", {}, h("thead", {}, h("tr", {}, [["Node"], ["Asked after", "right"], ["Took", "right"], ["Ended"], ["What it said"]].map(([title, side]) => h("th", { scope: "col", class: side }, h("span", {}, title))))),
-    h("tbody", {}, sample.attempts.map(row))));
+  const row = ({ node, start, seconds, end, said }) =>
+    h(
+      "tr",
+      {},
+      h("td", {}, node),
+      h("td", { class: "right" }, start ? joined(duration(start)) : "at once"),
+      h("td", { class: "right" }, joined(duration(seconds))),
+      h("td", { class: "words" }, FAILED[end] ?? end),
+      h("td", { class: "words" }, said || NONE),
+    );
+  return h(
+    "div",
+    { class: "attempts", tabindex: "0", role: "region", "aria-label": "Attempts" },
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          [["Node"], ["Asked after", "right"], ["Took", "right"], ["Ended"], ["What it said"]].map(([title, side]) =>
+            h("th", { scope: "col", class: side }, h("span", {}, title)),
+          ),
+        ),
+      ),
+      h("tbody", {}, sample.attempts.map(row)),
+    ),
+  );
 }
 
 function sampleOf(sample) {
-  const about = [["client", `${sample.client}${sample.address ? ` (${sample.address})` : ""}`], ["request", sample.request || NONE], ["answered after", joined(duration(sample.seconds))]];
-  return h("li", {}, h("div", { class: "sample-head" }, h("b", {}, moment(sample.at)), about.map(([name, value]) => h("span", {}, h("span", { class: "quiet" }, `${name} `), value))),
+  const about = [
+    ["client", `${sample.client}${sample.address ? ` (${sample.address})` : ""}`],
+    ["request", sample.request || NONE],
+    ["answered after", joined(duration(sample.seconds))],
+  ];
+  return h(
+    "li",
+    {},
+    h(
+      "div",
+      { class: "sample-head" },
+      h("b", {}, moment(sample.at)),
+      about.map(([name, value]) => h("span", {}, h("span", { class: "quiet" }, `${name} `), value)),
+    ),
     h("p", { class: "words" }, sample.message),
     sample.params ? h("pre", { class: "answer params", tabindex: "0", "aria-label": "Params" }, sample.params) : null,
-    sample.params_note ? h("p", { class: "quiet" }, `Params: ${sample.params_note}.`) : null, attempts(sample));
+    sample.params_note ? h("p", { class: "quiet" }, `Params: ${sample.params_note}.`) : null,
+    attempts(sample),
+  );
 }
 
-const counted = (title, counts) => (Object.keys(counts).length ? facts(title, Object.entries(counts).sort(([, one], [, two]) => two - one).map(([name, number]) => [name, joined(count(number))])) : null);
+const counted = (title, counts) =>
+  Object.keys(counts).length
+    ? facts(
+        title,
+        Object.entries(counts)
+          .sort(([, one], [, two]) => two - one)
+          .map(([name, number]) => [name, joined(count(number))]),
+      )
+    : null;
 
 function detail(first) {
   const told = h("div", { class: "facts" });
@@ -45,15 +103,26 @@ function detail(first) {
   const ask = async () => {
     askedAt = performance.now();
     const opened = await read(`errors/${first.id}`).catch(() => null);
-    if (opened) refresh(list, JSON.stringify(opened.samples), () => (opened.samples.length ? opened.samples.map(sampleOf) : h("li", { class: "quiet" }, "No call of it was kept whole.")));
+    if (opened)
+      refresh(list, JSON.stringify(opened.samples), () =>
+        opened.samples.length
+          ? opened.samples.map(sampleOf)
+          : h("li", { class: "quiet" }, "No call of it was kept whole."),
+      );
   };
   return {
     element: h("div", {}, told, h("h3", {}, "The latest that were kept whole"), list),
     update: (group) => {
       if (performance.now() - askedAt > SAMPLES_EVERY) ask();
       refresh(told, JSON.stringify(group), () => [
-        facts("In all", [["errors", joined(count(group.count))], ["first", moment(group.first_seen)], ["last", moment(group.last_seen)], ["kind", group.kind || NONE]]),
-        counted("By client", group.clients), counted("By node", group.nodes),
+        facts("In all", [
+          ["errors", joined(count(group.count))],
+          ["first", moment(group.first_seen)],
+          ["last", moment(group.last_seen)],
+          ["kind", group.kind || NONE],
+        ]),
+        counted("By client", group.clients),
+        counted("By node", group.nodes),
       ]);
     },
   };
@@ -65,19 +134,50 @@ export const byFault = (one, two) => RANKS.indexOf(one.fault) - RANKS.indexOf(tw
 
 export function groupTable(severalNetworks, minutes) {
   const table = new Table({
-    label: "Errors that clients got", key: (group) => group.id, detail,
-    find: (group) => `${group.method} ${group.code} ${group.text} ${group.kind} ${Object.keys(group.clients).join(" ")} ${Object.keys(group.nodes).join(" ")}`,
+    label: "Errors that clients got",
+    key: (group) => group.id,
+    detail,
+    find: (group) =>
+      `${group.method} ${group.code} ${group.text} ${group.kind} ${Object.keys(group.clients).join(" ")} ${Object.keys(group.nodes).join(" ")}`,
     columns: [
       { title: "Method", sort: (group) => group.method, text: (group) => group.method, cell: method },
-      ...(severalNetworks ? [{ title: "Network", fold: 2, sort: (group) => group.network, text: (group) => group.network, cell: (group) => group.network }] : []),
+      ...(severalNetworks
+        ? [
+            {
+              title: "Network",
+              fold: 2,
+              sort: (group) => group.network,
+              text: (group) => group.network,
+              cell: (group) => group.network,
+            },
+          ]
+        : []),
       { title: "Whose doing", sort: (group) => group.fault, text: (group) => group.fault, cell: fault },
       numbers("Last minute", (group) => group.minute, count, { fold: 1 }),
-      { ...numbers("In range", (group) => group.lately, count, { hint: "within the time that is chosen above" }), text: (group) => `${count(group.lately)} ${minutes()}` },
-      numbers("Code", (group) => group.code, (value) => [String(value), ""]),
-      { title: "Text, numbers and hashes folded", look: "told", text: (group) => group.text, cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts") },
+      {
+        ...numbers("In range", (group) => group.lately, count, { hint: "within the time that is chosen above" }),
+        text: (group) => `${count(group.lately)} ${minutes()}`,
+      },
+      numbers(
+        "Code",
+        (group) => group.code,
+        (value) => [String(value), ""],
+      ),
+      {
+        title: "Text, numbers and hashes folded",
+        look: "told",
+        text: (group) => group.text,
+        cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts"),
+      },
       spread("Node", (group) => mostly(group.node, group.nodes, "node")),
       spread("Client", (group) => mostly(group.client, group.clients, "client")),
-      { title: "Last", fold: 3, sort: (group) => group.last_seen, text: (group) => moment(group.last_seen), cell: (group) => moment(group.last_seen) },
+      {
+        title: "Last",
+        fold: 3,
+        sort: (group) => group.last_seen,
+        text: (group) => moment(group.last_seen),
+        cell: (group) => moment(group.last_seen),
+      },
     ],
   });
   table.element.classList.add("cards", "error-groups");
@@ -92,9 +192,36 @@ export function errorsOf({ network, method: name }) {
     askedAt = performance.now();
     const found = await read(`errors?${new URLSearchParams({ network, method: name })}`).catch(() => null);
     const groups = (found?.groups ?? []).filter((group) => group.lately).sort((one, two) => two.lately - one.lately);
-    redraw(hold, JSON.stringify(groups.map(({ id, lately }) => [id, lately])), () => (groups.length ? [h("h3", {}, "Its errors, last hour"),
-      h("ul", { class: "notices" }, groups.slice(0, 3).map((group) => h("li", {}, fault(group), h("span", { class: "words" }, `${plural(group.lately, "time")} ${group.code}: ${group.text}`)))),
-      h("p", {}, h("a", { href: errorsAt({ network, method: name }) }, groups.length > 3 ? `All ${groups.length} kinds, with samples` : "Samples of them"))] : ""));
+    redraw(hold, JSON.stringify(groups.map(({ id, lately }) => [id, lately])), () =>
+      groups.length
+        ? [
+            h("h3", {}, "Its errors, last hour"),
+            h(
+              "ul",
+              { class: "notices" },
+              groups
+                .slice(0, 3)
+                .map((group) =>
+                  h(
+                    "li",
+                    {},
+                    fault(group),
+                    h("span", { class: "words" }, `${plural(group.lately, "time")} ${group.code}: ${group.text}`),
+                  ),
+                ),
+            ),
+            h(
+              "p",
+              {},
+              h(
+                "a",
+                { href: errorsAt({ network, method: name }) },
+                groups.length > 3 ? `All ${groups.length} kinds, with samples` : "Samples of them",
+              ),
+            ),
+          ]
+        : "",
+    );
   };
   return { element: hold, update: () => performance.now() - askedAt > SAMPLES_EVERY && ask() };
 }

@@ -14,7 +14,8 @@ const EXAMPLES = {
 };
 let pasted = null; // stays while other views are looked at
 
-const sentenceOf = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) || !text ? "" : "."}`;
+const sentenceOf = (text) =>
+  `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) || !text ? "" : "."}`;
 
 /** Where else than in memory an answer of this key may be. */
 function also({ on_disk: disk, shared }, key) {
@@ -24,12 +25,36 @@ function also({ on_disk: disk, shared }, key) {
 
 /** The explanation as words, in the order of the way of a call. */
 function told(plan) {
-  const list = (title, rows, tag = "ul") => (rows.length ? h("div", {}, h("h3", {}, title), h(tag, { class: "steps" }, rows.map((row) => h("li", {}, row)))) : null);
+  const list = (title, rows, tag = "ul") =>
+    rows.length
+      ? h(
+          "div",
+          {},
+          h("h3", {}, title),
+          h(
+            tag,
+            { class: "steps" },
+            rows.map((row) => h("li", {}, row)),
+          ),
+        )
+      : null;
   const code = (text) => h("code", {}, text);
   return [
-    h("p", { class: "lead" }, code(plan.method), " on ", h("b", {}, plan.network), ": class ", h("b", {}, plan.cache), ". ", sentenceOf(plan.why)),
+    h(
+      "p",
+      { class: "lead" },
+      code(plan.method),
+      " on ",
+      h("b", {}, plan.network),
+      ": class ",
+      h("b", {}, plan.cache),
+      ". ",
+      sentenceOf(plan.why),
+    ),
     plan.note ? h("p", {}, plan.note) : null,
-    h("div", { class: "facts" },
+    h(
+      "div",
+      { class: "facts" },
       facts("Call", [
         ["rule from", plan.origin],
         ["as the client sent it", code(plan.asked)],
@@ -42,14 +67,36 @@ function told(plan) {
         ["block", plan.first_block === null ? block(plan.block) : `${block(plan.first_block)} to ${block(plan.block)}`],
         ["final", plan.final ? "yes" : "no"],
         ["a node must be at", plan.min_head < 0 ? "any head" : block(plan.min_head)],
-      ])),
+      ]),
+    ),
     list("What the proxy does with it", plan.live),
-    list("Cache keys", [plan.key, plan.head_key].filter(Boolean).map((key) => [code(key), also(plan, key)])),
-    list("Cached now", plan.held.map((held) => `${MEANING[held.tier] ?? held.tier}${held.tier === "memory" ? ` of ${held.worker}` : ""}: ${joined(bytes(held.size))}, ${span(held.age)} old${held.left === null ? "" : `, for ${span(held.left)} more`}${held.served ? "" : "; this call would not be answered from it"}`)),
+    list(
+      "Cache keys",
+      [plan.key, plan.head_key].filter(Boolean).map((key) => [code(key), also(plan, key)]),
+    ),
+    list(
+      "Cached now",
+      plan.held.map(
+        (held) =>
+          `${MEANING[held.tier] ?? held.tier}${held.tier === "memory" ? ` of ${held.worker}` : ""}: ${joined(bytes(held.size))}, ${span(held.age)} old${held.left === null ? "" : `, for ${span(held.left)} more`}${held.served ? "" : "; this call would not be answered from it"}`,
+      ),
+    ),
     list("What of its answer is cached", plan.keeping),
-    list(plan.forced ? "Nodes that are asked though none is well" : "Nodes, in the order they would be asked",
-      plan.nodes.map((node) => [h("b", {}, node.id), ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`]), "ol"),
-    list("Nodes left out", plan.refused.map((node) => [h("b", {}, node.id), node.why.startsWith(`node ${node.id} `) ? node.why.slice(`node ${node.id}`.length) : `: ${node.why}`])),
+    list(
+      plan.forced ? "Nodes that are asked though none is well" : "Nodes, in the order they would be asked",
+      plan.nodes.map((node) => [
+        h("b", {}, node.id),
+        ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`,
+      ]),
+      "ol",
+    ),
+    list(
+      "Nodes left out",
+      plan.refused.map((node) => [
+        h("b", {}, node.id),
+        node.why.startsWith(`node ${node.id} `) ? node.why.slice(`node ${node.id}`.length) : `: ${node.why}`,
+      ]),
+    ),
   ];
 }
 
@@ -57,9 +104,18 @@ export const explain = {
   title: "Explain",
   needs: {},
   build: ({ overview }) => {
-    const network = h("select", { class: "field", "aria-label": "Network" }, overview.networks.map((one) => h("option", {}, one.network)));
+    const network = h(
+      "select",
+      { class: "field", "aria-label": "Network" },
+      overview.networks.map((one) => h("option", {}, one.network)),
+    );
     const chain = () => overview.networks.find((one) => one.network === network.value)?.chain;
-    const field = h("textarea", { class: "field call", rows: "5", spellcheck: "false", "aria-label": "A JSON-RPC call" });
+    const field = h("textarea", {
+      class: "field call",
+      rows: "5",
+      spellcheck: "false",
+      "aria-label": "A JSON-RPC call",
+    });
     field.value = pasted ?? JSON.stringify(EXAMPLES[chain()] ?? EXAMPLES.ethereum, null, 1).replace(/\s*\n\s*/g, " ");
     const word = h("p", { class: "said", role: "status" });
     const plan = h("div", { class: "plan" });
@@ -82,7 +138,10 @@ export const explain = {
       say("asking …");
       try {
         // The text itself, not what was parsed of it: large numbers stay as they are.
-        const found = await change("POST", path, undefined, { text: `{"network":${JSON.stringify(network.value)},"call":${field.value}}`, patience: 60000 });
+        const found = await change("POST", path, undefined, {
+          text: `{"network":${JSON.stringify(network.value)},"call":${field.value}}`,
+          patience: 60000,
+        });
         redraw(into, JSON.stringify([found, Date.now()]), () => draw(found));
         say("");
       } catch (problem) {
@@ -90,16 +149,33 @@ export const explain = {
       }
     };
     const run = button("Run it", () => ask("run", ran, waterfall), { hidden: store.role !== "admin" });
-    const buttons = h("div", { class: "buttons" }, button("Explain", () => ask("explain", plan, told), { class: "primary" }), run, word);
-    field.addEventListener("input", () => { pasted = field.value; });
+    const buttons = h(
+      "div",
+      { class: "buttons" },
+      button("Explain", () => ask("explain", plan, told), { class: "primary" }),
+      run,
+      word,
+    );
+    field.addEventListener("input", () => {
+      pasted = field.value;
+    });
     field.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault(); // what is collected for the settings stays collected
       ask("explain", plan, told);
     });
     return {
-      elements: [section("Explain a call", quiet("its cache rule, its cache key, what is cached of it, and the nodes it would go to; Ctrl+Enter"),
-        h("div", { class: "inline" }, h("label", {}, "network", network)), field, buttons), plan, ran],
+      elements: [
+        section(
+          "Explain a call",
+          quiet("its cache rule, its cache key, what is cached of it, and the nodes it would go to; Ctrl+Enter"),
+          h("div", { class: "inline" }, h("label", {}, "network", network)),
+          field,
+          buttons,
+        ),
+        plan,
+        ran,
+      ],
       update: () => {},
       gone: () => {},
     };

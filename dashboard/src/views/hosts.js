@@ -6,8 +6,12 @@ import { button, facts, quiet, section } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const STATES = {
-  well: ["good", "well"], behind: ["warn", "behind"], silent: ["bad", "not heard"], draining: ["idle", "draining"],
-  "other-version": ["idle", "another version"], unknown: ["idle", "not known"],
+  well: ["good", "well"],
+  behind: ["warn", "behind"],
+  silent: ["bad", "not heard"],
+  draining: ["idle", "draining"],
+  "other-version": ["idle", "another version"],
+  unknown: ["idle", "not known"],
 };
 const MANY = 12; // hosts: beyond, those in trouble and the busiest are shown
 const TOGETHER = "together";
@@ -17,13 +21,24 @@ const whyOf = (host) => host.why || (host.state === "unknown" ? `last heard ${sp
 const lagOf = ({ heads }) => Math.max(0, ...heads.map(({ lag }) => lag));
 
 /** A link to the page of a host, where it can be reached. */
-const pageOf = (host) => (host.page && !host.here ? h("a", { href: host.page, target: "_blank", rel: "noopener noreferrer", "aria-label": `The page of ${host.name}` }, "its page") : "");
+const pageOf = (host) =>
+  host.page && !host.here
+    ? h(
+        "a",
+        { href: host.page, target: "_blank", rel: "noopener noreferrer", "aria-label": `The page of ${host.name}` },
+        "its page",
+      )
+    : "";
 
 /** The head of one network, or how many there are of several; with what the host lacks. */
 function headCell(host) {
   if (!host.heads?.length) return "";
   const lag = lagOf(host);
-  const mark = h("span", { class: host.state === "behind" ? "lag iswarn" : "lag quiet", title: "blocks that half of the hosts have more" }, lag ? `−${lag}` : "");
+  const mark = h(
+    "span",
+    { class: host.state === "behind" ? "lag iswarn" : "lag quiet", title: "blocks that half of the hosts have more" },
+    lag ? `−${lag}` : "",
+  );
   return [mark, host.heads.length === 1 ? block(host.heads[0].head) : `${host.heads.length} networks`];
 }
 
@@ -31,14 +46,55 @@ function headCell(host) {
 const lately = (value) => (host) => (host.state === "silent" ? null : value(host));
 
 const COLUMNS = [
-  { title: "Host", text: (host) => `${host.name}${host.here}`, cell: (host) => [h("span", { class: "name", title: host.name }, host.name), host.here ? h("span", { class: "quiet of" }, " (this one)") : ""] },
-  { title: "State", look: "elastic", text: (host) => (host.state ? `${host.state} ${whyOf(host)}` : ""),
-    cell: (host) => (host.state ? h("div", { class: "line", title: whyOf(host) || null }, stateOf(host), whyOf(host) ? quiet(` · ${whyOf(host)}`) : "") : "") },
-  numbers("Calls", lately((host) => host.calls_per_second), rate, { sort: null }),
-  numbers("Hit ratio", lately((host) => host.hit_ratio), percent, { sort: null, fold: 5 }),
-  numbers("Errors", lately((host) => host.error_ratio), percent, { sort: null, fold: 6, hint: "of the calls that the proxy accepted" }),
+  {
+    title: "Host",
+    text: (host) => `${host.name}${host.here}`,
+    cell: (host) => [
+      h("span", { class: "name", title: host.name }, host.name),
+      host.here ? h("span", { class: "quiet of" }, " (this one)") : "",
+    ],
+  },
+  {
+    title: "State",
+    look: "elastic",
+    text: (host) => (host.state ? `${host.state} ${whyOf(host)}` : ""),
+    cell: (host) =>
+      host.state
+        ? h(
+            "div",
+            { class: "line", title: whyOf(host) || null },
+            stateOf(host),
+            whyOf(host) ? quiet(` · ${whyOf(host)}`) : "",
+          )
+        : "",
+  },
+  numbers(
+    "Calls",
+    lately((host) => host.calls_per_second),
+    rate,
+    { sort: null },
+  ),
+  numbers(
+    "Hit ratio",
+    lately((host) => host.hit_ratio),
+    percent,
+    { sort: null, fold: 5 },
+  ),
+  numbers(
+    "Errors",
+    lately((host) => host.error_ratio),
+    percent,
+    { sort: null, fold: 6, hint: "of the calls that the proxy accepted" },
+  ),
   { title: "Head", right: true, fold: 4, text: (host) => JSON.stringify([host.heads, host.state]), cell: headCell },
-  { title: "Settings", right: true, fold: 2, hint: "number of the shared settings that it saw last", text: (host) => `${host.revision}`, cell: (host) => (host.heads ? String(host.revision) : "") },
+  {
+    title: "Settings",
+    right: true,
+    fold: 2,
+    hint: "number of the shared settings that it saw last",
+    text: (host) => `${host.revision}`,
+    cell: (host) => (host.heads ? String(host.revision) : ""),
+  },
   { title: "Version", right: true, fold: 3, text: (host) => host.version, cell: (host) => host.version ?? "" },
   numbers("Workers", (host) => host.workers, count, { sort: null, fold: 1 }),
   { title: "", name: "Page", fold: 1, text: (host) => `${host.page}${host.here}`, cell: pageOf },
@@ -46,13 +102,36 @@ const COLUMNS = [
 
 function detail() {
   const element = h("div");
-  const update = (host) => redraw(element, JSON.stringify([{ ...host, heard: 0, uptime: Math.round((host.uptime ?? 0) / 60) }, host.heard > 5]), () => (host.heads ? [
-    whyOf(host) ? h("p", { class: "reason" }, whyOf(host)) : null,
-    h("div", { class: "facts" },
-      facts("This run", [["up for", span(host.uptime)], ["id", h("code", {}, host.run)], ["miss p99", joined(duration(host.miss_p99))], ["page", pageOf(host) || (host.here ? "this one" : "not known")]]),
-      facts("Heads", [...host.heads.map(({ network, head, lag }) => [network, `${block(head)}${lag ? ` (−${lag})` : ""}`]),
-        ...(host.networks > host.heads.length ? [[`and ${host.networks - host.heads.length} more, not told`, ""]] : [])])),
-  ] : facts("All that are heard", [["hosts", String(host.hosts)], ["workers", String(host.workers)]])));
+  const update = (host) =>
+    redraw(
+      element,
+      JSON.stringify([{ ...host, heard: 0, uptime: Math.round((host.uptime ?? 0) / 60) }, host.heard > 5]),
+      () =>
+        host.heads
+          ? [
+              whyOf(host) ? h("p", { class: "reason" }, whyOf(host)) : null,
+              h(
+                "div",
+                { class: "facts" },
+                facts("This run", [
+                  ["up for", span(host.uptime)],
+                  ["id", h("code", {}, host.run)],
+                  ["miss p99", joined(duration(host.miss_p99))],
+                  ["page", pageOf(host) || (host.here ? "this one" : "not known")],
+                ]),
+                facts("Heads", [
+                  ...host.heads.map(({ network, head, lag }) => [network, `${block(head)}${lag ? ` (−${lag})` : ""}`]),
+                  ...(host.networks > host.heads.length
+                    ? [[`and ${host.networks - host.heads.length} more, not told`, ""]]
+                    : []),
+                ]),
+              ),
+            ]
+          : facts("All that are heard", [
+              ["hosts", String(host.hosts)],
+              ["workers", String(host.workers)],
+            ]),
+    );
   return { element, update };
 }
 
@@ -60,7 +139,9 @@ function detail() {
 function looked(hosts, all) {
   if (all || hosts.length <= MANY) return hosts;
   const rank = (host) => (host.here ? 0 : host.state === "well" ? 2 : 1);
-  return [...hosts].sort((one, two) => rank(one) - rank(two) || two.calls_per_second - one.calls_per_second).slice(0, MANY);
+  return [...hosts]
+    .sort((one, two) => rank(one) - rank(two) || two.calls_per_second - one.calls_per_second)
+    .slice(0, MANY);
 }
 
 /** What the head says. */
@@ -69,7 +150,8 @@ function saidOf({ note, unreadable, hosts, together }) {
   const foreign = unreadable ? ` · ${plural(unreadable, "entry", "entries")} of others in Redis not readable` : "";
   if (hosts.length < 2) return quiet(`no other host shares this Redis${foreign}`);
   const well = hosts.filter((host) => host.state === "well").length;
-  const many = well === hosts.length ? `${plural(well, "host")}, all well` : `${well} of ${plural(hosts.length, "host")} well`;
+  const many =
+    well === hosts.length ? `${plural(well, "host")}, all well` : `${well} of ${plural(hosts.length, "host")} well`;
   return quiet(`${many} · together ${joined(rate(together.calls_per_second))}${foreign}`);
 }
 
@@ -91,11 +173,26 @@ export function hostsSection() {
     element.hidden = !found?.shared;
     if (!found?.shared) return;
     const { hosts, together } = found;
-    redraw(said, JSON.stringify([found.note, found.unreadable, together, hosts.map(({ state: now }) => now)]), () => saidOf(found));
+    redraw(said, JSON.stringify([found.note, found.unreadable, together, hosts.map(({ state: now }) => now)]), () =>
+      saidOf(found),
+    );
     more.hidden = hosts.length <= MANY;
     setText(more, all ? "Those to look at" : `Show all ${hosts.length}`);
     table.element.hidden = hosts.length < 2;
-    table.update(hosts.length < 2 ? [] : [...looked(hosts, all), { ...together, run: TOGETHER, name: together.hosts === 1 ? "1 heard" : `${together.hosts} together`, here: false, revision: "" }]);
+    table.update(
+      hosts.length < 2
+        ? []
+        : [
+            ...looked(hosts, all),
+            {
+              ...together,
+              run: TOGETHER,
+              name: together.hosts === 1 ? "1 heard" : `${together.hosts} together`,
+              here: false,
+              revision: "",
+            },
+          ],
+    );
   };
   return { element, update, gone: () => table.gone() };
 }

@@ -13,12 +13,16 @@ export function jumpList(home, label) {
   const mark = (read) => {
     for (const [group, link] of links) setAttribute(link, "aria-current", group === read ? "location" : null);
     const link = links.get(read);
-    if (link) element.scrollTo({ left: link.offsetLeft - element.offsetLeft - element.clientWidth / 2 + link.offsetWidth / 2 });
+    if (link)
+      element.scrollTo({ left: link.offsetLeft - element.offsetLeft - element.clientWidth / 2 + link.offsetWidth / 2 });
   };
-  const reading = new IntersectionObserver((entries) => {
-    const seen = entries.find((entry) => entry.isIntersecting);
-    if (seen) mark([...links.keys()].find((group) => group.element === seen.target));
-  }, { rootMargin: READ });
+  const reading = new IntersectionObserver(
+    (entries) => {
+      const seen = entries.find((entry) => entry.isIntersecting);
+      if (seen) mark([...links.keys()].find((group) => group.element === seen.target));
+    },
+    { rootMargin: READ },
+  );
   const go = (group) => {
     const covered = document.querySelector(".strip").offsetHeight + element.offsetHeight + 8;
     scrollTo({ top: group.element.getBoundingClientRect().top + scrollY - covered });
@@ -29,12 +33,20 @@ export function jumpList(home, label) {
     element,
     show: (groups) => {
       reading.disconnect();
-      links = new Map(groups.map((group) => [group, h("a", { href: `${home}/${slug(group.title)}`, onclick: () => go(group) }, group.title)]));
+      links = new Map(
+        groups.map((group) => [
+          group,
+          h("a", { href: `${home}/${slug(group.title)}`, onclick: () => go(group) }, group.title),
+        ]),
+      );
       element.replaceChildren(...links.values());
       for (const { element: one } of groups) reading.observe(one);
     },
     /** Only what is there can be gone to. */
-    update: () => links.forEach((link, { element: one }) => { link.hidden = one.hidden; }),
+    update: () =>
+      links.forEach((link, { element: one }) => {
+        link.hidden = one.hidden;
+      }),
     /** Go to the group that an address names, if one does. */
     at: (place) => {
       const group = [...links.keys()].find(({ title }) => slug(title) === place);

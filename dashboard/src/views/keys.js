@@ -21,10 +21,25 @@ async function collect(name) {
 function shownKey(name, { key: made, hash }) {
   const key = h("code", { tabindex: "0" }, made);
   const when = h("span");
-  const element = h("div", { class: "note once", role: "status" },
-    h("p", {}, "The key of ", h("b", {}, name), ". It is shown this once, and ", when), key,
-    h("div", { class: "buttons" }, copyButton(made), button("Done", () => element.remove())));
-  const update = () => setText(when, store.inForce([...KEYS, name, "hashes"])?.includes(hash) ? "works now:" : "works as soon as the change below is applied:");
+  const element = h(
+    "div",
+    { class: "note once", role: "status" },
+    h("p", {}, "The key of ", h("b", {}, name), ". It is shown this once, and ", when),
+    key,
+    h(
+      "div",
+      { class: "buttons" },
+      copyButton(made),
+      button("Done", () => element.remove()),
+    ),
+  );
+  const update = () =>
+    setText(
+      when,
+      store.inForce([...KEYS, name, "hashes"])?.includes(hash)
+        ? "works now:"
+        : "works as soon as the change below is applied:",
+    );
   return { element, update, focus: () => key.focus() };
 }
 
@@ -36,18 +51,30 @@ export function shownOnce() {
     shown = shown.filter((one) => one.element.isConnected);
     for (const one of shown) one.update();
   };
-  return { element, update, show: (name, made) => {
-    const one = shownKey(name, made);
-    element.append(one.element);
-    shown.push(one);
-    update();
-    one.focus();
-  } };
+  return {
+    element,
+    update,
+    show: (name, made) => {
+      const one = shownKey(name, made);
+      element.append(one.element);
+      shown.push(one);
+      update();
+      one.focus();
+    },
+  };
 }
 
 /** A form for a new holder. */
 export function newHolder(once) {
-  const name = h("input", { class: "field", required: true, placeholder: "my-dapp", pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", maxlength: "64", autocomplete: "off", "aria-label": "Name of the holder" });
+  const name = h("input", {
+    class: "field",
+    required: true,
+    placeholder: "my-dapp",
+    pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*",
+    maxlength: "64",
+    autocomplete: "off",
+    "aria-label": "Name of the holder",
+  });
   const word = h("span", { class: "isbad", role: "alert" });
   const open = button("Make a key", () => {
     form.hidden = false;
@@ -60,8 +87,15 @@ export function newHolder(once) {
     form.reset();
     setText(word, "");
   };
-  const form = h("form", { class: "inline", hidden: true }, h("label", {}, "for", name), h("button", { type: "submit", class: "plain" }, "Make"), button("Cancel", shut),
-    quiet("the name is what metrics and this page show"), word);
+  const form = h(
+    "form",
+    { class: "inline", hidden: true },
+    h("label", {}, "for", name),
+    h("button", { type: "submit", class: "plain" }, "Make"),
+    button("Cancel", shut),
+    quiet("the name is what metrics and this page show"),
+    word,
+  );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (store.value([...KEYS, name.value])) return setText(word, `There is a client ${name.value} already.`);
@@ -87,13 +121,18 @@ export function holderButtons(name, once) {
     }
   });
   const toggle = button("", () => store.set([...path, "enabled"], store.value([...path, "enabled"]) === false));
-  const remove = button("", () => store.set(path, store.value(path) === null ? store.inForce(path) : null), { class: "plain danger" });
+  const remove = button("", () => store.set(path, store.value(path) === null ? store.inForce(path) : null), {
+    class: "plain danger",
+  });
   const element = h("div", { class: "buttons" }, more, toggle, remove, word);
-  return { element, update: () => {
-    element.hidden = !store.writable || !store.inForce(path);
-    setText(toggle, store.value([...path, "enabled"]) === false ? "Enable its keys" : "Disable its keys");
-    setText(remove, store.value(path) === null ? "Do not remove" : "Remove");
-    toggle.classList.toggle("drafted", store.changed([...path, "enabled"]));
-    more.disabled = toggle.disabled = store.value(path) === null;
-  } };
+  return {
+    element,
+    update: () => {
+      element.hidden = !store.writable || !store.inForce(path);
+      setText(toggle, store.value([...path, "enabled"]) === false ? "Enable its keys" : "Disable its keys");
+      setText(remove, store.value(path) === null ? "Do not remove" : "Remove");
+      toggle.classList.toggle("drafted", store.changed([...path, "enabled"]));
+      more.disabled = toggle.disabled = store.value(path) === null;
+    },
+  };
 }

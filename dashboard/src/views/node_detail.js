@@ -10,7 +10,23 @@ import { proofPart } from "./proof.js";
 import { groupSoon, pathOf } from "./setting.js";
 import { agreement } from "./worth.js";
 
-const SETTINGS = ["tier", "tags", "roles", "quota.second", "quota.day", "quota.month", "quota.heavy", "timeout", "connect_timeout", "max_connections", "max_heavy", "keepalive", "warm", "max_answer", "gather"];
+const SETTINGS = [
+  "tier",
+  "tags",
+  "roles",
+  "quota.second",
+  "quota.day",
+  "quota.month",
+  "quota.heavy",
+  "timeout",
+  "connect_timeout",
+  "max_connections",
+  "max_heavy",
+  "keepalive",
+  "warm",
+  "max_answer",
+  "gather",
+];
 
 /** `about`: what else is known of a node: { did, over, showCases } of it. */
 export function nodeDetail(first, about) {
@@ -22,7 +38,11 @@ export function nodeDetail(first, about) {
     probe.disabled = true;
     setText(word, "asking …");
     try {
-      const found = await change("POST", `nodes/${encodeURIComponent(first.network)}/${encodeURIComponent(first.id)}/probe`, {});
+      const found = await change(
+        "POST",
+        `nodes/${encodeURIComponent(first.network)}/${encodeURIComponent(first.id)}/probe`,
+        {},
+      );
       redraw(word, JSON.stringify([found, Date.now()]), () => probed(found));
     } catch (problem) {
       setText(word, problem.status === 404 ? "This server cannot probe on demand." : problem.message);
@@ -45,32 +65,80 @@ export function nodeDetail(first, about) {
       ...(node.tier ? [["tier", String(node.tier)]] : []),
       ...(node.limit ? [["calls at once, at most", joined(count(node.limit))]] : []),
     ]),
-    facts("Latency, last minute", ["p50", "p90", "p99"].map((name) => [name, joined(duration(node.latency?.[name]))])
-      .concat([["answers", joined(count(node.latency?.count ?? 0))]])),
+    facts(
+      "Latency, last minute",
+      ["p50", "p90", "p99"]
+        .map((name) => [name, joined(duration(node.latency?.[name]))])
+        .concat([["answers", joined(count(node.latency?.count ?? 0))]]),
+    ),
     facts("Connections", [
       ["open", joined(count(node.connections_open))],
       ["idle", joined(count(node.connections_idle))],
       ["reused", joined(percent(node.reuse_ratio))],
     ]),
-    ...(node.quota ?? []).map((one) => facts(`Quota of the ${one.window}`, [
-      ["used", `${joined(percent(one.used / one.limit))} of ${joined(count(one.limit))}`], ["renewed", moment(Date.parse(one.renews) / 1000)],
-      ["used up", one.runs_out ? h("span", { class: "iswarn" }, moment(Date.parse(one.runs_out) / 1000)) : "not before it is renewed"],
-    ])),
+    ...(node.quota ?? []).map((one) =>
+      facts(`Quota of the ${one.window}`, [
+        ["used", `${joined(percent(one.used / one.limit))} of ${joined(count(one.limit))}`],
+        ["renewed", moment(Date.parse(one.renews) / 1000)],
+        [
+          "used up",
+          one.runs_out
+            ? h("span", { class: "iswarn" }, moment(Date.parse(one.runs_out) / 1000))
+            : "not before it is renewed",
+        ],
+      ]),
+    ),
     ...agreementFacts(about.did(node), about.over()),
-    Object.keys(node.failures).length ? failures(node.failures)
-      : facts("Attempts without a result, last minute", [["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""]]),
+    Object.keys(node.failures).length
+      ? failures(node.failures)
+      : facts("Attempts without a result, last minute", [
+          ["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""],
+        ]),
   ];
-  const settings = store.inForce(path) ? groupSoon("Settings of this node", null, SETTINGS.map((name) => [...path, ...name.split(".")])) : null;
+  const settings = store.inForce(path)
+    ? groupSoon(
+        "Settings of this node",
+        null,
+        SETTINGS.map((name) => [...path, ...name.split(".")]),
+      )
+    : null;
   // The buttons that copy a path are made once: in `told` a press, and the word that tells of it, would not outlast a second.
-  const paths = settings ? h("div", { class: "facts" }, facts("In the settings", ["weight", "drain"].map((name) => [name, pathOf([...path, name])]))) : "";
+  const paths = settings
+    ? h(
+        "div",
+        { class: "facts" },
+        facts(
+          "In the settings",
+          ["weight", "drain"].map((name) => [name, pathOf([...path, name])]),
+        ),
+      )
+    : "";
   return {
-    element: h("div", {}, why, doubt, told, paths, h("div", { class: "buttons" }, probe, word), proof.element, settings?.element ?? ""),
+    element: h(
+      "div",
+      {},
+      why,
+      doubt,
+      told,
+      paths,
+      h("div", { class: "buttons" }, probe, word),
+      proof.element,
+      settings?.element ?? "",
+    ),
     probe: ask,
     update: (node) => {
       settings?.update();
       refresh(why, node.state + node.why, () => [stateOf(node), node.why ? `: ${node.why}` : ""]);
       refresh(told, JSON.stringify([node, about.did(node)?.agreement, about.over()]), () => draw(node));
-      redraw(doubt, String(node.suspect), () => (node.suspect ? [state("bad", "suspected"), ": two other nodes contradicted it more often than chance explains. It is judged by the last hour; nothing that it answers is kept meanwhile. ", cases] : ""));
+      redraw(doubt, String(node.suspect), () =>
+        node.suspect
+          ? [
+              state("bad", "suspected"),
+              ": two other nodes contradicted it more often than chance explains. It is judged by the last hour; nothing that it answers is kept meanwhile. ",
+              cases,
+            ]
+          : "",
+      );
       doubt.hidden = !node.suspect;
       proof.update(node);
       probe.hidden = !store.writable;
@@ -79,12 +147,18 @@ export function nodeDetail(first, about) {
 }
 
 function agreementFacts(did, over) {
-  return did ? [facts(`Answers compared with other nodes, last ${over}`, [["agreement", agreement(did.agreement)]])] : [];
+  return did
+    ? [facts(`Answers compared with other nodes, last ${over}`, [["agreement", agreement(did.agreement)]])]
+    : [];
 }
 
 /** "explorer, not archive" */
 function said(says) {
-  return Object.entries(says).map(([role, has]) => (has ? role : `not ${role}`)).join(", ") || NONE;
+  return (
+    Object.entries(says)
+      .map(([role, has]) => (has ? role : `not ${role}`))
+      .join(", ") || NONE
+  );
 }
 
 function probed(found) {

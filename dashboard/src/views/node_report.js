@@ -10,23 +10,47 @@ import { worthTable } from "./worth.js";
 
 const EVERY = 10000;
 const PATIENCE = 20000;
-const OVER = [["hour", "1 h"], ["day", "24 h"]];
+const OVER = [
+  ["hour", "1 h"],
+  ["day", "24 h"],
+];
 let over = "hour";
 
 export class NodeReport {
   /** `told()` when another report is there. */
   constructor(networks, told) {
-    Object.assign(this, { told, report: null, byNode: new Map(), askedAt: -Infinity, revision: null, asking: null, table: null, shape: "" });
+    Object.assign(this, {
+      told,
+      report: null,
+      byNode: new Map(),
+      askedAt: -Infinity,
+      revision: null,
+      asking: null,
+      table: null,
+      shape: "",
+    });
     this.several = networks.length > 1;
     this.note = quiet();
     this.word = h("p", { class: "note", hidden: true });
     this.hold = h("div");
     this.suggestions = new Map(networks.map((name) => [name, suggestion(name)]));
-    this.worth = section("What each node is worth", this.note, this.word, this.hold, ...[...this.suggestions.values()].map(({ element }) => element));
-    this.worth.querySelector(".head").append(h("span", { class: "end" }, choice("Report over", OVER, over, (chosen) => {
-      over = chosen;
-      this.ask();
-    })));
+    this.worth = section(
+      "What each node is worth",
+      this.note,
+      this.word,
+      this.hold,
+      ...[...this.suggestions.values()].map(({ element }) => element),
+    );
+    this.worth.querySelector(".head").append(
+      h(
+        "span",
+        { class: "end" },
+        choice("Report over", OVER, over, (chosen) => {
+          over = chosen;
+          this.ask();
+        }),
+      ),
+    );
     this.cases = casesSection(this.several);
     this.elements = [this.worth, this.cases.element];
     for (const one of this.elements) one.hidden = true;
@@ -78,9 +102,13 @@ export class NodeReport {
     for (const one of this.elements) one.hidden = false;
     this.word.hidden = true;
     const whole = report.over === "hour" ? 3600 : 86400;
-    setText(this.note, `in the last ${report.over}${report.seconds < whole * 0.98 ? `, of which there are ${span(report.seconds)} so far` : ""}`);
+    setText(
+      this.note,
+      `in the last ${report.over}${report.seconds < whole * 0.98 ? `, of which there are ${span(report.seconds)} so far` : ""}`,
+    );
     this.tableFor(report).update(report.nodes);
-    for (const weighed of report.networks) this.suggestions.get(weighed.network)?.update(weighed, report.nodes, this.revision);
+    for (const weighed of report.networks)
+      this.suggestions.get(weighed.network)?.update(weighed, report.nodes, this.revision);
     this.drafted();
     this.cases.update(report);
     this.told();
@@ -88,7 +116,10 @@ export class NodeReport {
 
   /** Costs and quotas have a column where any node has them. */
   tableFor({ nodes, currency }) {
-    const [costs, quotas] = [nodes.some(({ cost }) => cost !== null) ? currency : null, nodes.some(({ quota }) => quota.length)];
+    const [costs, quotas] = [
+      nodes.some(({ cost }) => cost !== null) ? currency : null,
+      nodes.some(({ quota }) => quota.length),
+    ];
     const shape = `${costs} ${quotas}`;
     if (shape !== this.shape) {
       this.table?.gone();

@@ -6,8 +6,15 @@ import { errorFigure, shareBar } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const STATES = {
-  serving: ["good", "serving"], proving: ["idle", "being proved"], behind: ["warn", "behind"], parked: ["warn", "parked"], failing: ["bad", "failing"],
-  "wrong-chain": ["bad", "wrong chain"], cordoned: ["idle", "cordoned"], drained: ["idle", "drained"], unknown: ["idle", "not known yet"],
+  serving: ["good", "serving"],
+  proving: ["idle", "being proved"],
+  behind: ["warn", "behind"],
+  parked: ["warn", "parked"],
+  failing: ["bad", "failing"],
+  "wrong-chain": ["bad", "wrong chain"],
+  cordoned: ["idle", "cordoned"],
+  drained: ["idle", "drained"],
+  unknown: ["idle", "not known yet"],
 };
 
 /** "▲ behind", its colour and word by the state of a node. */
@@ -15,36 +22,79 @@ export const stateOf = (node) => state(...(STATES[node.state] ?? ["idle", node.s
 
 /** Blocks that a node lacks, with their place kept when it lacks none. A new block reaches one node before another, so only a
  *  node that is behind is warned of. */
-const lag = (node) => h("span", { class: node.state === "behind" ? "lag iswarn" : "lag quiet", title: node.state === "behind" ? "blocks behind" : "a new block reaches it in a moment" }, node.lag > 0 ? `−${node.lag}` : "");
+const lag = (node) =>
+  h(
+    "span",
+    {
+      class: node.state === "behind" ? "lag iswarn" : "lag quiet",
+      title: node.state === "behind" ? "blocks behind" : "a new block reaches it in a moment",
+    },
+    node.lag > 0 ? `−${node.lag}` : "",
+  );
 
 /** A mark at the head of a node that tells of new blocks by itself. */
-const pushes = (node) => (node.pushes ? svg("svg", { class: "pushes", viewBox: "0 0 12 12", role: "img", "aria-label": "pushes" },
-  svg("title", {}, "It tells its new heads over a WebSocket."), svg("path", { d: "M6.8 1 2.5 7h3L4.8 11 9.5 5H6.2z" })) : "");
+const pushes = (node) =>
+  node.pushes
+    ? svg(
+        "svg",
+        { class: "pushes", viewBox: "0 0 12 12", role: "img", "aria-label": "pushes" },
+        svg("title", {}, "It tells its new heads over a WebSocket."),
+        svg("path", { d: "M6.8 1 2.5 7h3L4.8 11 9.5 5H6.2z" }),
+      )
+    : "";
 
-const nameColumn = { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name", title: node.id }, node.id) };
+const nameColumn = {
+  title: "Node",
+  sort: (node) => `${node.network}/${node.id}`,
+  text: (node) => node.id,
+  cell: (node) => h("span", { class: "name", title: node.id }, node.id),
+};
 
 /** The name, state and head of a node; with its network where rows of several stand among each other, and marked where
  *  others contradict it. */
 export const identity = (severalNetworks) => [
   nameColumn,
-  ...(severalNetworks ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }] : []),
+  ...(severalNetworks
+    ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }]
+    : []),
   {
-    title: "State", sort: (node) => node.state, look: "elastic",
+    title: "State",
+    sort: (node) => node.state,
+    look: "elastic",
     text: (node) => `${node.suspect} ${node.state} ${node.why} ${node.since === null ? "" : span(node.since)}`,
-    cell: (node) => h("div", { class: "line", title: node.why || null }, node.suspect ? [state("bad", "suspected"), " "] : "", stateOf(node), node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since).split(" ")[0]}`),
-      node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : ""),
+    cell: (node) =>
+      h(
+        "div",
+        { class: "line", title: node.why || null },
+        node.suspect ? [state("bad", "suspected"), " "] : "",
+        stateOf(node),
+        node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since).split(" ")[0]}`),
+        node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : "",
+      ),
   },
   {
-    title: "Head", right: true, fold: 6, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag} ${node.state} ${node.pushes}`,
+    title: "Head",
+    right: true,
+    fold: 6,
+    sort: (node) => node.head,
+    text: (node) => `${node.head} ${node.lag} ${node.state} ${node.pushes}`,
     cell: (node) => [lag(node), pushes(node), block(node.head)],
   },
 ];
 
 export const share = {
-  title: "Share got / wanted", right: true, sort: (node) => node.share_got, hint: "of calls in the last 10 s; the mark is what the weights ask for, with ~ where the balancer looks at more than weights. A node that gets new blocks later gets fewer calls about them.",
+  title: "Share got / wanted",
+  right: true,
+  sort: (node) => node.share_got,
+  hint: "of calls in the last 10 s; the mark is what the weights ask for, with ~ where the balancer looks at more than weights. A node that gets new blocks later gets fewer calls about them.",
   text: (node) => `${percent(node.share_got)}${percent(node.share_wanted)}${node.share_aim}`,
   cell: (node) => [
-    joined(percent(node.share_got)), h("span", node.share_aim ? { class: "unit", title: `The balancer aims at ${node.share_aim}.` } : { class: "unit" }, ` / ${node.share_aim && node.share_wanted ? "~" : ""}${joined(percent(node.share_wanted))}`),
+    joined(percent(node.share_got)),
+    h(
+      "span",
+      node.share_aim ? { class: "unit", title: `The balancer aims at ${node.share_aim}.` } : { class: "unit" },
+      ` / ${node.share_aim && node.share_wanted ? "~" : ""}${joined(percent(node.share_wanted))}`,
+    ),
     shareBar(node.share_got, node.share_wanted),
   ],
 };
@@ -54,12 +104,16 @@ export const figures = () => [
   numbers("p50", (node) => node.latency?.p50, duration, { fold: 2 }),
   numbers("p99", (node) => node.latency?.p99, duration, { fold: 3 }),
   numbers("In flight", (node) => node.in_flight, count, { fold: 1 }),
-  { ...numbers("Failed", (node) => node.failed, count, { hint: "attempts in the last minute, by the node's fault" }), cell: (node) => errorFigure(node.failed) },
+  {
+    ...numbers("Failed", (node) => node.failed, count, { hint: "attempts in the last minute, by the node's fault" }),
+    cell: (node) => errorFigure(node.failed),
+  },
 ];
 
 export function nodeTable(severalNetworks) {
   return new Table({
-    label: "Nodes", key: (node) => `${node.network}/${node.id}`,
+    label: "Nodes",
+    key: (node) => `${node.network}/${node.id}`,
     columns: [...identity(severalNetworks), numbers("Weight", (node) => node.weight, count), share, ...figures()],
   });
 }

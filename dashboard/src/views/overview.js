@@ -34,31 +34,69 @@ class Reading {
   constructor(title, tags) {
     this.figures = tags.map((tag) => ({ value: h("span"), tag }));
     this.under = h("div", { class: "under" });
-    this.element = h("div", { class: "reading" }, h("h2", {}, title),
-      h("div", { class: "figures" }, this.figures.map(({ value, tag }) => h("div", { class: "figure" }, value, tag ? h("span", { class: "tag" }, tag) : null))), this.under);
+    this.element = h(
+      "div",
+      { class: "reading" },
+      h("h2", {}, title),
+      h(
+        "div",
+        { class: "figures" },
+        this.figures.map(({ value, tag }) =>
+          h("div", { class: "figure" }, value, tag ? h("span", { class: "tag" }, tag) : null),
+        ),
+      ),
+      this.under,
+    );
   }
 
   update(values, under, level = null) {
-    values.forEach((value, index) => redraw(this.figures[index].value, value.join("") + level, () => h("span", { class: level }, figure(value))));
+    values.forEach((value, index) =>
+      redraw(this.figures[index].value, value.join("") + level, () => h("span", { class: level }, figure(value))),
+    );
     setText(this.under, under);
     this.under.title = under;
   }
 }
 
 function readings() {
-  const all = { calls: new Reading("Calls", [null]), hits: new Reading("Hit ratio", [null]), p99: new Reading("p99", ["misses", "hits"]), errors: new Reading("Errors", [null]) };
+  const all = {
+    calls: new Reading("Calls", [null]),
+    hits: new Reading("Hit ratio", [null]),
+    p99: new Reading("p99", ["misses", "hits"]),
+    errors: new Reading("Errors", [null]),
+  };
   return {
-    element: h("div", { class: "readings" }, Object.values(all).map((reading) => reading.element)),
+    element: h(
+      "div",
+      { class: "readings" },
+      Object.values(all).map((reading) => reading.element),
+    ),
     update: (overview, settings) => {
       const now = (timeSpan.network ? overview.by_network?.[timeSpan.network] : overview.readings) ?? {};
       const over = now.window ? `in ${span(now.window)}` : "";
-      all.calls.update([rate(now.calls_per_second)], `${joined(count(overview.in_flight))} in flight · ${plural(overview.connections, "client connection")}`);
-      all.hits.update([percent(now.hit_ratio)], now.hit_ratio === undefined || now.hit_ratio === null ? "no calls to speak of" : `of ${plural(now.calls - now.refused_calls, "call")} ${over}`);
-      all.p99.update([duration(now.miss?.p99), duration(now.hit?.p99)], now.miss || now.hit
-        ? `half are under ${joined(duration(now.miss?.p50))} and ${joined(duration(now.hit?.p50))}` : "no answers to measure");
-      all.errors.update([percent(now.error_ratio)], now.errors === undefined ? NONE
-        : `${joined(count(now.errors))} of ${joined(count(now.calls - now.refused_calls))} failed ${over} · ${joined(count(now.client_errors))} by callers · ${joined(count(now.refused))} refused`,
-      errorLevel(now.error_ratio, now.errors, settings?.document?.errors));
+      all.calls.update(
+        [rate(now.calls_per_second)],
+        `${joined(count(overview.in_flight))} in flight · ${plural(overview.connections, "client connection")}`,
+      );
+      all.hits.update(
+        [percent(now.hit_ratio)],
+        now.hit_ratio === undefined || now.hit_ratio === null
+          ? "no calls to speak of"
+          : `of ${plural(now.calls - now.refused_calls, "call")} ${over}`,
+      );
+      all.p99.update(
+        [duration(now.miss?.p99), duration(now.hit?.p99)],
+        now.miss || now.hit
+          ? `half are under ${joined(duration(now.miss?.p50))} and ${joined(duration(now.hit?.p50))}`
+          : "no answers to measure",
+      );
+      all.errors.update(
+        [percent(now.error_ratio)],
+        now.errors === undefined
+          ? NONE
+          : `${joined(count(now.errors))} of ${joined(count(now.calls - now.refused_calls))} failed ${over} · ${joined(count(now.client_errors))} by callers · ${joined(count(now.refused))} refused`,
+        errorLevel(now.error_ratio, now.errors, settings?.document?.errors),
+      );
     },
   };
 }
@@ -69,21 +107,45 @@ const MISTAKES = { key: "client_errors", label: "by callers", format: rate, colo
 function firstCharts() {
   const chart = { height: HEIGHT, zoom: true };
   const calls = new Chart({ ...chart, label: "Calls", series: outcomeSeries(rate) });
-  const hits = new Chart({ ...chart, label: "Hit ratio", floor: 1, series: [{ key: "hit_ratio", format: percent, colour: "accent", area: true }] });
+  const hits = new Chart({
+    ...chart,
+    label: "Hit ratio",
+    floor: 1,
+    series: [{ key: "hit_ratio", format: percent, colour: "accent", area: true }],
+  });
   const heat = new HeatChart({ ...chart, label: "Latency" });
   const errors = new Chart({ ...chart, label: "Errors", series: [MISTAKES] });
   const made = { key: "node_calls_per_second", label: "made", format: rate, colour: "node" };
-  const nodes = new Chart({ label: "Node calls", zoom: true, height: 140, series: [made, { key: "spared_per_second", label: "saved", format: rate, colour: "redis" }] });
+  const nodes = new Chart({
+    label: "Node calls",
+    zoom: true,
+    height: 140,
+    series: [made, { key: "spared_per_second", label: "saved", format: rate, colour: "redis" }],
+  });
   const all = [calls, hits, heat, errors, nodes];
   let codes = "";
   return {
-    element: h("div", { class: "charts" }, [calls, hits, heat, errors].map((one) => one.element)),
+    element: h(
+      "div",
+      { class: "charts" },
+      [calls, hits, heat, errors].map((one) => one.element),
+    ),
     nodes: nodes.element,
     again: () => all.forEach((one) => one.again()),
     update: (history) => {
       const seconds = SECONDS[timeSpan.range];
       const found = Object.keys(history.codes);
-      if (codes !== found.join()) errors.define([...found.map((code) => ({ key: `code ${code}`, label: code, format: rate, colour: codeColour(code), stack: true })), MISTAKES]);
+      if (codes !== found.join())
+        errors.define([
+          ...found.map((code) => ({
+            key: `code ${code}`,
+            label: code,
+            format: rate,
+            colour: codeColour(code),
+            stack: true,
+          })),
+          MISTAKES,
+        ]);
       codes = found.join();
       const coded = Object.fromEntries(Object.entries(history.codes).map(([code, column]) => [`code ${code}`, column]));
       const columns = { ...history.columns, ...history.outcomes, ...coded, seconds: history.seconds };
@@ -101,14 +163,37 @@ const hostsNeeded = () => (store.current?.shared ? { hosts: { path: "hosts", eve
 function sumsTable() {
   const of = (name) => (row) => row[name];
   const paid = (name) => (row) => `${count(row[`${name}_calls`])}${money(row[`${name}_cost`], row.currency)}`;
-  const withCost = (name) => (row) => [joined(count(row[`${name}_calls`])), row[`${name}_cost`] === null ? "" : h("span", { class: "unit" }, ` · ${joined(money(row[`${name}_cost`], row.currency))}`)];
+  const withCost = (name) => (row) => [
+    joined(count(row[`${name}_calls`])),
+    row[`${name}_cost`] === null
+      ? ""
+      : h("span", { class: "unit" }, ` · ${joined(money(row[`${name}_cost`], row.currency))}`),
+  ];
   return new Table({
-    label: "The last five minutes, hour, day and week", key: (row) => row.range,
+    label: "The last five minutes, hour, day and week",
+    key: (row) => row.range,
     columns: [
-      { title: "Over", text: (row) => row.range + span(row.window), cell: (row) => [WORDS[row.range], row.short ? h("span", { class: "unit" }, ` (${span(row.window)} so far)`) : ""] },
+      {
+        title: "Over",
+        text: (row) => row.range + span(row.window),
+        cell: (row) => [
+          WORDS[row.range],
+          row.short ? h("span", { class: "unit" }, ` (${span(row.window)} so far)`) : "",
+        ],
+      },
       numbers("Calls", of("calls_per_second"), rate),
-      { ...numbers("Hit ratio", of("hit_ratio"), percent), text: (row) => `${percent(row.hit_ratio)}${count(row.calls)}`,
-        cell: (row) => [joined(percent(row.hit_ratio)), h("span", { class: "unit" }, row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused_calls))}`)] },
+      {
+        ...numbers("Hit ratio", of("hit_ratio"), percent),
+        text: (row) => `${percent(row.hit_ratio)}${count(row.calls)}`,
+        cell: (row) => [
+          joined(percent(row.hit_ratio)),
+          h(
+            "span",
+            { class: "unit" },
+            row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused_calls))}`,
+          ),
+        ],
+      },
       numbers("Hit p50", (row) => row.hit?.p50, duration),
       numbers("Hit p99", (row) => row.hit?.p99, duration),
       numbers("Miss p50", (row) => row.miss?.p50, duration),
@@ -116,9 +201,20 @@ function sumsTable() {
       numbers("Failed", of("errors"), count, { hint: "what the proxy or its nodes failed at" }),
       numbers("By callers", of("client_errors"), count, { hint: "errors by the callers' own doing" }),
       { ...numbers("Node calls made", of("node_calls"), count), text: paid("node"), cell: withCost("node") },
-      { ...numbers("Node calls saved", of("spared_calls"), count, { hint: "answered by the proxy itself, or together with the same call" }), text: paid("spared"), cell: withCost("spared") },
-      { ...numbers("Waiting saved", of("spared_seconds"), count, { hint: "a hit counts as the mean miss of its method at that time" }),
-        text: (row) => span(row.spared_seconds), cell: (row) => [span(row.spared_seconds)] },
+      {
+        ...numbers("Node calls saved", of("spared_calls"), count, {
+          hint: "answered by the proxy itself, or together with the same call",
+        }),
+        text: paid("spared"),
+        cell: withCost("spared"),
+      },
+      {
+        ...numbers("Waiting saved", of("spared_seconds"), count, {
+          hint: "a hit counts as the mean miss of its method at that time",
+        }),
+        text: (row) => span(row.spared_seconds),
+        cell: (row) => [span(row.spared_seconds)],
+      },
     ].map(({ sort: _, ...column }) => column),
   });
 }
@@ -127,22 +223,40 @@ function savedSection(charts) {
   const table = sumsTable();
   return {
     element: section("What the cache saved", null, table.element, h("div", { class: "pair" }, charts.nodes)),
-    update: ({ sums, currency }) => table.update(Object.entries(sums).filter(([, found]) => found)
-      .map(([range, found]) => ({ range, currency, short: found.window < SECONDS[range] * 0.98, ...found }))),
+    update: ({ sums, currency }) =>
+      table.update(
+        Object.entries(sums)
+          .filter(([, found]) => found)
+          .map(([range, found]) => ({ range, currency, short: found.window < SECONDS[range] * 0.98, ...found })),
+      ),
     gone: () => table.gone(),
   };
 }
 
 function networkTable() {
   return new Table({
-    label: "Networks", key: (network) => network.network,
+    label: "Networks",
+    key: (network) => network.network,
     columns: [
       { title: "Network", text: (one) => one.network, cell: (one) => one.network },
-      { title: "State", text: (one) => one.state + one.note + nodesOf(one), cell: (one) => [networkState(one), one.note ? h("span", { class: "why" }, one.note) : ""] },
+      {
+        title: "State",
+        text: (one) => one.state + one.note + nodesOf(one),
+        cell: (one) => [networkState(one), one.note ? h("span", { class: "why" }, one.note) : ""],
+      },
       { title: "Head", right: true, text: (one) => block(one.head), cell: (one) => block(one.head) },
-      { title: "Moved", right: true, text: (one) => span(one.age), cell: (one) => (one.age === null ? NONE : `${span(one.age)} ago`) },
+      {
+        title: "Moved",
+        right: true,
+        text: (one) => span(one.age),
+        cell: (one) => (one.age === null ? NONE : `${span(one.age)} ago`),
+      },
       { title: "A block takes", right: true, text: (one) => span(one.block_time), cell: (one) => span(one.block_time) },
-      { title: "Chain", text: (one) => one.chain + one.shard, cell: (one) => (one.shard === null ? one.chain : `${one.chain}, shard ${one.shard}`) },
+      {
+        title: "Chain",
+        text: (one) => one.chain + one.shard,
+        cell: (one) => (one.shard === null ? one.chain : `${one.chain}, shard ${one.shard}`),
+      },
       { title: "Balancer", text: (one) => one.balancer, cell: (one) => one.balancer.replaceAll("_", " ") },
     ],
   });
@@ -152,14 +266,23 @@ function networkTable() {
 function looked(nodes) {
   if (nodes.length <= MANY) return nodes;
   const rank = (node) => (node.state === "serving" ? 0 : 1);
-  return [...nodes].sort((one, two) => rank(two) - rank(one) || two.calls_per_second - one.calls_per_second).slice(0, MANY);
+  return [...nodes]
+    .sort((one, two) => rank(two) - rank(one) || two.calls_per_second - one.calls_per_second)
+    .slice(0, MANY);
 }
 
 const chosen = (rows) => (timeSpan.network ? rows.filter(({ network }) => network === timeSpan.network) : rows);
 
 /** What needs attention comes first; when nothing does, the head says so. */
 function firstSection(networks, charts, changed, muted) {
-  const parts = { readings: readings(), notices: notices((notice) => leadsTo(notice, networks), () => muteControl(muted)), span: spanControl(changed) };
+  const parts = {
+    readings: readings(),
+    notices: notices(
+      (notice) => leadsTo(notice, networks),
+      () => muteControl(muted),
+    ),
+    span: spanControl(changed),
+  };
   const well = h("span");
   let [all, told] = [false, []];
   const more = button("", () => {
@@ -172,7 +295,11 @@ function firstSection(networks, charts, changed, muted) {
     const worst = mostUrgent(told, networks);
     attention.hidden = !told.length;
     if (told.length) parts.notices.update(all ? worst : worst.slice(0, URGENT));
-    redraw(well, String(told.length), () => (told.length ? quiet(`${plural(told.length, "thing needs", "things need")} attention`) : state("good", "Nothing needs attention")));
+    redraw(well, String(told.length), () =>
+      told.length
+        ? quiet(`${plural(told.length, "thing needs", "things need")} attention`)
+        : state("good", "Nothing needs attention"),
+    );
     const many = Object.keys(store.inForce(["alerts", "webhooks"]) ?? {}).length;
     webhooks.hidden = !told.length || !store.current;
     webhooks.title = many ? `${plural(many, "webhook is", "webhooks are")} told` : "no webhook is told";
@@ -181,7 +308,9 @@ function firstSection(networks, charts, changed, muted) {
   };
   const element = section("Overview", well, attention, parts.readings.element, charts.element);
   element.classList.add("first");
-  element.querySelector(".head").append(more, webhooks, h("span", { class: "end" }, networkControl(networks), parts.span.element));
+  element
+    .querySelector(".head")
+    .append(more, webhooks, h("span", { class: "end" }, networkControl(networks), parts.span.element));
   return {
     element,
     update: (now, settings) => {
@@ -195,7 +324,12 @@ function firstSection(networks, charts, changed, muted) {
 
 export const overview = {
   title: "Overview",
-  needs: () => ({ nodes: { path: "nodes" }, methods: { path: "methods", every: 2000 }, history: timeSpan.need(), ...hostsNeeded() }),
+  needs: () => ({
+    nodes: { path: "nodes" },
+    methods: { path: "methods", every: 2000 },
+    history: timeSpan.need(),
+    ...hostsNeeded(),
+  }),
   build: (documents, feed) => {
     const names = documents.overview.networks.map(({ network }) => network);
     const charts = firstCharts();
@@ -203,13 +337,22 @@ export const overview = {
     const live = subscriptionsSection();
     const hosts = hostsSection();
     let last = documents;
-    const first = firstSection(names, charts, () => {
-      feed.turn("history");
-      charts.again();
-      live.again();
-      show(last);
-    }, () => feed.stale("overview"));
-    const tables = { networks: networkTable(), nodes: nodeTable(names.length > 1), methods: methodTable(names.length > 1, { brief: true }) };
+    const first = firstSection(
+      names,
+      charts,
+      () => {
+        feed.turn("history");
+        charts.again();
+        live.again();
+        show(last);
+      },
+      () => feed.stale("overview"),
+    );
+    const tables = {
+      networks: networkTable(),
+      nodes: nodeTable(names.length > 1),
+      methods: methodTable(names.length > 1, { brief: true }),
+    };
     const more = h("a", { href: "#/methods" });
     const tune = h("a", { href: "#/nodes" });
     const empty = h("div");
@@ -226,8 +369,15 @@ export const overview = {
       redraw(empty, String(called.length > 0), () => (called.length ? "" : firstCall(now)));
     };
     return {
-      elements: [first.element, hosts.element, section("Networks", null, tables.networks.element), section("Nodes", tune, tables.nodes.element), live.element,
-        section("Busiest methods", more, empty, tables.methods.element), saved.element],
+      elements: [
+        first.element,
+        hosts.element,
+        section("Networks", null, tables.networks.element),
+        section("Nodes", tune, tables.nodes.element),
+        live.element,
+        section("Busiest methods", more, empty, tables.methods.element),
+        saved.element,
+      ],
       update: (found) => {
         last = found;
         show(found);

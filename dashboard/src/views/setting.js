@@ -10,19 +10,41 @@ let made = 0;
 
 function fieldFor({ kind, choices }, id) {
   if (kind === "switch") return h("input", { type: "checkbox", id });
-  if (kind === "choice") return h("select", { class: "field", id }, choices.map((value) => h("option", { value }, value)));
-  return h("input", { class: `field${kind === "list" || kind === "text" ? " long" : " amount"}`, id, autocomplete: "off", spellcheck: "false" });
+  if (kind === "choice")
+    return h(
+      "select",
+      { class: "field", id },
+      choices.map((value) => h("option", { value }, value)),
+    );
+  return h("input", {
+    class: `field${kind === "list" || kind === "text" ? " long" : " amount"}`,
+    id,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
 }
 
 /** The path of a setting, as the config file and the commands name it: a click copies it where the browser lets the page. */
 export function pathOf(path) {
   const name = dotted(path);
   if (!navigator.clipboard) return h("code", { class: "path" }, name);
-  const copy = h("button", { type: "button", class: "copies", title: "Copy this path, as the config file and the commands name it", onclick: async () => {
-    const copied = await navigator.clipboard.writeText(name).then(() => true, () => false);
-    setText(word, copied ? "copied" : "the browser does not let this page copy");
-    setTimeout(() => setText(word, ""), COPIED);
-  } }, name);
+  const copy = h(
+    "button",
+    {
+      type: "button",
+      class: "copies",
+      title: "Copy this path, as the config file and the commands name it",
+      onclick: async () => {
+        const copied = await navigator.clipboard.writeText(name).then(
+          () => true,
+          () => false,
+        );
+        setText(word, copied ? "copied" : "the browser does not let this page copy");
+        setTimeout(() => setText(word, ""), COPIED);
+      },
+    },
+    name,
+  );
   const word = h("span", { class: "quiet", role: "status" });
   return h("span", { class: "path" }, copy, " ", word);
 }
@@ -36,11 +58,18 @@ function bounds({ kind, least, most, above, below, choices }) {
   const say = (value) => told(kind, value);
   const top = most !== undefined && (kind === "size" || kind === "duration" || most <= HUGE) ? most : undefined;
   if (least !== undefined && top !== undefined) return `${say(least)} to ${say(top)}`;
-  return [above === undefined ? null : `more than ${say(above)}`, least ? `at least ${say(least)}` : null, below === undefined ? null : `less than ${say(below)}`,
-    top === undefined ? null : `at most ${say(top)}`].filter(Boolean).join(", ");
+  return [
+    above === undefined ? null : `more than ${say(above)}`,
+    least ? `at least ${say(least)}` : null,
+    below === undefined ? null : `less than ${say(below)}`,
+    top === undefined ? null : `at most ${say(top)}`,
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
-const sayDefault = ({ kind, default: value }) => (value === undefined ? "the chain's own" : value === "" ? "none" : told(kind, value));
+const sayDefault = ({ kind, default: value }) =>
+  value === undefined ? "the chain's own" : value === "" ? "none" : told(kind, value);
 
 /** `path`: names down to the value, in a document of the settings. */
 export function setting(path) {
@@ -51,24 +80,51 @@ export function setting(path) {
   const word = kind === "switch" && writable ? h("span", {}) : null;
   const fault = h("p", { class: "isbad fault", role: "alert", id: `${id}-fault` });
   const range = bounds({ kind, ...rest });
-  const later = store.current.restart.some((prefix) => dotted(path) === prefix || dotted(path).startsWith(`${prefix}.`));
+  const later = store.current.restart.some(
+    (prefix) => dotted(path) === prefix || dotted(path).startsWith(`${prefix}.`),
+  );
   const value = () => store.value(path) ?? null;
-  const back = button("Default", () => { set(usual); show(true); }, { class: "link", hidden: true, "aria-label": `${label.name}: back to ${sayDefault(about(path))}` });
+  const back = button(
+    "Default",
+    () => {
+      set(usual);
+      show(true);
+    },
+    { class: "link", hidden: true, "aria-label": `${label.name}: back to ${sayDefault(about(path))}` },
+  );
   const set = (wanted) => {
     store.set(path, wanted);
     store.check();
   };
-  const read = () => (kind === "switch" ? field.checked : field.value.trim() === "" && kind !== "list" ? usual : meant(kind, field.value));
+  const read = () =>
+    kind === "switch" ? field.checked : field.value.trim() === "" && kind !== "list" ? usual : meant(kind, field.value);
   if (writable) {
     field.setAttribute("aria-describedby", `${id}-fault`);
     if (usual === null) field.placeholder = "the chain's";
     field.addEventListener("input", () => set(read()));
     field.addEventListener("change", () => show(true));
   }
-  const element = h("div", { class: "setting" },
+  const element = h(
+    "div",
+    { class: "setting" },
     h("label", { for: id, title: dotted(path) }, label.name),
-    h("div", { class: "setting-value" }, h("span", {}, field, word, label.unit ? h("span", { class: "unit" }, ` ${label.unit}`) : null, back), fault),
-    h("p", { class: "setting-text" }, text, " ", quiet(`Default: ${sayDefault(about(path))}${range ? ` · ${range}` : ""}${later ? " · in force after a restart" : ""}`), pathOf(path)));
+    h(
+      "div",
+      { class: "setting-value" },
+      h("span", {}, field, word, label.unit ? h("span", { class: "unit" }, ` ${label.unit}`) : null, back),
+      fault,
+    ),
+    h(
+      "p",
+      { class: "setting-text" },
+      text,
+      " ",
+      quiet(
+        `Default: ${sayDefault(about(path))}${range ? ` · ${range}` : ""}${later ? " · in force after a restart" : ""}`,
+      ),
+      pathOf(path),
+    ),
+  );
   /** What is in the field while it is being written in is let be. */
   const show = (settled = false) => {
     const now = value();
@@ -92,9 +148,20 @@ export function setting(path) {
 /** Some settings under one heading. */
 export function group(title, note, paths) {
   const all = paths.filter((path) => about(path)).map(setting);
-  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h3", { tabindex: "-1" }, title), note ? quiet(note) : null), h("div", { class: "settings" }, all.map((one) => one.element)));
+  const element = h(
+    "section",
+    { class: "group" },
+    h("div", { class: "head" }, h("h3", { tabindex: "-1" }, title), note ? quiet(note) : null),
+    h(
+      "div",
+      { class: "settings" },
+      all.map((one) => one.element),
+    ),
+  );
   return {
-    title, element, update: () => all.forEach((one) => one.update()),
+    title,
+    element,
+    update: () => all.forEach((one) => one.update()),
     /** Show those alone that have these words; how many that are. */
     filter: (needle) => {
       const shown = all.filter((one) => !(one.element.hidden = !one.words.includes(needle)));
@@ -108,9 +175,11 @@ export function group(title, note, paths) {
 export function groupSoon(title, note, paths) {
   const element = h("div");
   let made = null;
-  describe().then(() => {
-    made = group(title, note, paths);
-    element.replaceChildren(made.element);
-  }).catch(() => {}); // the settings themselves are not there either, and the page says so
+  describe()
+    .then(() => {
+      made = group(title, note, paths);
+      element.replaceChildren(made.element);
+    })
+    .catch(() => {}); // the settings themselves are not there either, and the page says so
   return { element, update: () => made?.update() };
 }

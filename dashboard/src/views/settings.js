@@ -14,9 +14,21 @@ const N = "networks.*.";
 const ALERTS = "Alerts";
 /** [title, note, beginnings of paths in their order]; the first group that one fits has the setting. */
 const GROUPS = [
-  ["Time, retries and hedges", "how far a call is taken", [`${N}deadline`, `${N}attempts`, `${N}behind_attempts`, `${N}hedge.`, `${N}budget.`]],
-  ["Breaker and outliers", "when a node gets no calls, and how it comes back", [`${N}breaker.`, `${N}outliers.`, `${N}slow_start`]],
-  ["Proof and agreement", "whether nodes are proved, which answers are compared, and what follows when a node is contradicted", [`${N}prove`, `${N}agreement.`, `${N}on_disagreement`]],
+  [
+    "Time, retries and hedges",
+    "how far a call is taken",
+    [`${N}deadline`, `${N}attempts`, `${N}behind_attempts`, `${N}hedge.`, `${N}budget.`],
+  ],
+  [
+    "Breaker and outliers",
+    "when a node gets no calls, and how it comes back",
+    [`${N}breaker.`, `${N}outliers.`, `${N}slow_start`],
+  ],
+  [
+    "Proof and agreement",
+    "whether nodes are proved, which answers are compared, and what follows when a node is contradicted",
+    [`${N}prove`, `${N}agreement.`, `${N}on_disagreement`],
+  ],
   ["Load on nodes", null, [`${N}concurrency.`, `${N}transactions.`]],
   ["Blocks and ranges", null, [N]],
   ["Memory", "the first tier of the cache", ["memory."]],
@@ -35,7 +47,9 @@ const BEFORE_ROUTES = 4;
 let network = null;
 
 function build(described, feed) {
-  const rest = described.filter(({ path }) => !ELSEWHERE.test(path) && (store.inForce(["redis", "url"]) || !path.startsWith("redis.")));
+  const rest = described.filter(
+    ({ path }) => !ELSEWHERE.test(path) && (store.inForce(["redis", "url"]) || !path.startsWith("redis.")),
+  );
   const groups = GROUPS.map(([title, note, beginnings]) => {
     const mine = beginnings.flatMap((beginning) => {
       const found = rest.filter(({ path }) => path.startsWith(beginning));
@@ -44,7 +58,9 @@ function build(described, feed) {
     });
     const paths = mine.map(({ path }) => path.split(".").map((name) => (name === "*" ? network : name)));
     if (!mine.length) return null;
-    return title === ALERTS ? alertsGroup(title, note, paths, () => feed.stale("alerts", "overview")) : group(title, note, paths);
+    return title === ALERTS
+      ? alertsGroup(title, note, paths, () => feed.stale("alerts", "overview"))
+      : group(title, note, paths);
   });
   groups.splice(BEFORE_ROUTES, 0, routesGroup(network));
   return groups.filter(Boolean);
@@ -54,10 +70,23 @@ export const settings = {
   title: "Settings",
   needs: { alerts: { path: "alerts", every: 2000, optional: true } },
   build: (documents, feed) => {
-    if (!documents.settings) return { elements: [section("Settings", null, hint("This server cannot be changed while it runs: change its config file and start it again."))], update: () => {}, gone: () => {} };
+    if (!documents.settings)
+      return {
+        elements: [
+          section(
+            "Settings",
+            null,
+            hint("This server cannot be changed while it runs: change its config file and start it again."),
+          ),
+        ],
+        update: () => {},
+        gone: () => {},
+      };
     const networks = Object.keys(documents.settings.document.networks);
     if (!networks.includes(network)) [network] = networks;
-    const word = quiet(store.writable ? "in force with the next call" : "You may look, not change: your role is “read”.");
+    const word = quiet(
+      store.writable ? "in force with the next call" : "You may look, not change: your role is “read”.",
+    );
     const hold = h("div");
     const jump = jumpList("#/settings", "Groups of settings");
     let wanted = null; // the group that the address names, until it is there
@@ -70,7 +99,13 @@ export const settings = {
       setText(none, `No setting has “${field.value}” in its name or explanation.`);
       jump.update();
     };
-    const field = h("input", { class: "filter field", type: "search", placeholder: "Filter (press /)", "aria-label": "Filter settings", oninput: filter });
+    const field = h("input", {
+      class: "filter field",
+      type: "search",
+      placeholder: "Filter (press /)",
+      "aria-label": "Filter settings",
+      oninput: filter,
+    });
     const draw = async () => {
       try {
         groups.forEach((one) => one.gone?.());
@@ -86,10 +121,15 @@ export const settings = {
         none.hidden = false;
       }
     };
-    const pick = choice("Network", networks.map((name) => [name, name]), network, (chosen) => {
-      network = chosen;
-      draw();
-    });
+    const pick = choice(
+      "Network",
+      networks.map((name) => [name, name]),
+      network,
+      (chosen) => {
+        network = chosen;
+        draw();
+      },
+    );
     const element = section("Settings", word, jump.element, hold, none);
     element.querySelector(".head").append(h("span", { class: "end" }, networks.length > 1 ? pick : null, field));
     let last = documents;
@@ -102,9 +142,15 @@ export const settings = {
       if (groups.length) jump.at(place);
       else wanted = place;
     };
-    return { elements: [element], update, drafted: () => update(), at, gone: () => {
-      jump.gone();
-      groups.forEach((one) => one.gone?.());
-    } };
+    return {
+      elements: [element],
+      update,
+      drafted: () => update(),
+      at,
+      gone: () => {
+        jump.gone();
+        groups.forEach((one) => one.gone?.());
+      },
+    };
   },
 };

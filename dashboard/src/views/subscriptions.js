@@ -8,8 +8,10 @@ import { Table, numbers } from "../table.js";
 import { SECONDS, timeSpan } from "../timespan.js";
 
 const CLOSED = {
-  slow: "slow: left more unread than it may", late: "late: the logs of a block could not be had",
-  restarted: "the chain or its network began anew", drained: "the worker ended: clients come back",
+  slow: "slow: left more unread than it may",
+  late: "late: the logs of a block could not be had",
+  restarted: "the chain or its network began anew",
+  drained: "the worker ended: clients come back",
 };
 const LATE = "from a block becoming the served head until a notification of it was sent, in the last minute";
 
@@ -27,11 +29,16 @@ function kindsCell(row) {
 
 function networkTable() {
   return new Table({
-    label: "Subscriptions", key: (row) => row.network,
+    label: "Subscriptions",
+    key: (row) => row.network,
     columns: [
       { title: "Network", text: (row) => row.network, cell: (row) => row.network },
       { title: "Subscriptions", look: "kinds", text: (row) => kindsOf(row).join(), cell: kindsCell },
-      numbers("Topics", (row) => row.topics, count, { fold: 1, sort: null, hint: "different ones among them, each followed once for all; every worker counts its own" }),
+      numbers("Topics", (row) => row.topics, count, {
+        fold: 1,
+        sort: null,
+        hint: "different ones among them, each followed once for all; every worker counts its own",
+      }),
       numbers("Notifications", (row) => row.notifications_per_second, rate, { fold: 2, sort: null }),
       { title: "Lateness p50 / p99", right: true, hint: LATE, text: late, cell: late },
     ],
@@ -61,7 +68,8 @@ function closedParts(closed) {
 /** What was done since the start for the subscribers of these networks. */
 function done(rows) {
   const closed = {};
-  for (const { cut } of rows) for (const [reason, many] of Object.entries(cut)) closed[reason] = (closed[reason] ?? 0) + many;
+  for (const { cut } of rows)
+    for (const [reason, many] of Object.entries(cut)) closed[reason] = (closed[reason] ?? 0) + many;
   const number = (name) => joined(count(sumOf(rows, name)));
   return [
     facts("Since the start", [
@@ -76,7 +84,8 @@ function done(rows) {
 
 /** What the head says of the rows that are shown. */
 function saidOf(subscriptions, rows, minute) {
-  if (!rows.length) return timeSpan.network && subscriptions.length ? `nobody subscribes to ${timeSpan.network}` : "nobody subscribes";
+  if (!rows.length)
+    return timeSpan.network && subscriptions.length ? `nobody subscribes to ${timeSpan.network}` : "nobody subscribes";
   if (!rows.some((row) => kindsOf(row).length)) return "nobody subscribes now";
   return `lateness over the last ${lately(minute ?? 60)}`;
 }
@@ -85,7 +94,12 @@ function saidOf(subscriptions, rows, minute) {
 export function subscriptionsSection() {
   const note = quiet();
   const table = networkTable();
-  const chart = new Chart({ label: "Notifications, averaged", zoom: true, height: 168, series: [{ key: "notifications_per_second", format: rate, colour: "accent", area: true }] });
+  const chart = new Chart({
+    label: "Notifications, averaged",
+    zoom: true,
+    height: 168,
+    series: [{ key: "notifications_per_second", format: rate, colour: "accent", area: true }],
+  });
   const told = h("div", { class: "told" });
   const body = h("div", {}, table.element, h("div", { class: "pair" }, chart.element, told));
   const element = section("Subscriptions", note, body);
@@ -97,7 +111,13 @@ export function subscriptionsSection() {
       body.hidden = !rows.length;
       setText(note, `${plural(websockets, "WebSocket")} · ${saidOf(subscriptions, rows, minute)}`);
       table.update(rows);
-      redraw(told, JSON.stringify(rows.map(({ filled, abandoned, resumed, replayed, cut }) => [filled, abandoned, resumed, replayed, cut])), () => done(rows));
+      redraw(
+        told,
+        JSON.stringify(
+          rows.map(({ filled, abandoned, resumed, replayed, cut }) => [filled, abandoned, resumed, replayed, cut]),
+        ),
+        () => done(rows),
+      );
     },
     draw: ({ columns, seconds }) => {
       const notifications_per_second = averaged(columns.notifications_per_second, seconds);

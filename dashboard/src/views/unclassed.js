@@ -8,31 +8,76 @@ import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
 
 const KINDS = {
-  "rate-limited": "the node asks to be left alone for a while", "node-behind": "the node has not reached the block", pruned: "the node has not kept that state",
-  "method-missing": "the node does not have the method", "role-missing": "the node has not the role the method needs", "node-timeout": "the node gave up itself",
-  "too-large": "the answer would be too large", unauthorized: "the node wants another key", "invalid-params": "the caller's mistake", revert: "the contract said no",
-  rejected: "the node refused the transaction", "already-known": "the node has the transaction already", "nonce-too-low": "the transaction's nonce is used", "filter-not-found": "the filter is gone",
+  "rate-limited": "the node asks to be left alone for a while",
+  "node-behind": "the node has not reached the block",
+  pruned: "the node has not kept that state",
+  "method-missing": "the node does not have the method",
+  "role-missing": "the node has not the role the method needs",
+  "node-timeout": "the node gave up itself",
+  "too-large": "the answer would be too large",
+  unauthorized: "the node wants another key",
+  "invalid-params": "the caller's mistake",
+  revert: "the contract said no",
+  rejected: "the node refused the transaction",
+  "already-known": "the node has the transaction already",
+  "nonce-too-low": "the transaction's nonce is used",
+  "filter-not-found": "the filter is gone",
 };
-const RETRY = { never: "no other node is asked", "if-repeatable": "another node is asked when the call may be repeated", always: "another node is asked", "same-node": "the same node is asked again", "one-other": "one other node is asked when the call may be repeated" };
-const CLIENT = { "own-error": "the client gets the proxy's own error", "pass-through": "the client gets the node's words", "success-with-hash": "the client gets the transaction's hash" };
-const BY = { tried: "the rule you try", settings: "a rule of the settings", chain: "the chain's own rule", nobody: "no rule" };
+const RETRY = {
+  never: "no other node is asked",
+  "if-repeatable": "another node is asked when the call may be repeated",
+  always: "another node is asked",
+  "same-node": "the same node is asked again",
+  "one-other": "one other node is asked when the call may be repeated",
+};
+const CLIENT = {
+  "own-error": "the client gets the proxy's own error",
+  "pass-through": "the client gets the node's words",
+  "success-with-hash": "the client gets the transaction's hash",
+};
+const BY = {
+  tried: "the rule you try",
+  settings: "a rule of the settings",
+  chain: "the chain's own rule",
+  nobody: "no rule",
+};
 
 /** The longest piece of a folded text that holds no placeholder. */
 function fragment(text) {
-  return text.split(/<[^>]*>|…|#/).map((piece) => piece.trim()).sort((one, two) => two.length - one.length)[0] || text;
+  return (
+    text
+      .split(/<[^>]*>|…|#/)
+      .map((piece) => piece.trim())
+      .sort((one, two) => two.length - one.length)[0] || text
+  );
 }
 
 function treated(found) {
   return facts("Such an error would be", [
-    ["kind", h("b", {}, found.kind)], ["by", BY[found.by] ?? found.by], ["then", RETRY[found.retry] ?? found.retry],
-    ["breaker", { failure: "counts against the node", ignore: "learns nothing", success: "counts for the node" }[found.breaker] ?? found.breaker],
+    ["kind", h("b", {}, found.kind)],
+    ["by", BY[found.by] ?? found.by],
+    ["then", RETRY[found.retry] ?? found.retry],
+    [
+      "breaker",
+      { failure: "counts against the node", ignore: "learns nothing", success: "counts for the node" }[found.breaker] ??
+        found.breaker,
+    ],
     ["client", `${CLIENT[found.client] ?? found.client} (code ${found.client_code})`],
   ]);
 }
 
 function detail(first) {
-  const kind = h("select", { class: "field", "aria-label": "Kind" }, Object.entries(KINDS).map(([value, word]) => h("option", { value }, `${value} – ${word}`)));
-  const text = h("input", { class: "field wide", value: fragment(first.text), maxlength: "200", "aria-label": "The message contains" });
+  const kind = h(
+    "select",
+    { class: "field", "aria-label": "Kind" },
+    Object.entries(KINDS).map(([value, word]) => h("option", { value }, `${value} – ${word}`)),
+  );
+  const text = h("input", {
+    class: "field wide",
+    value: fragment(first.text),
+    maxlength: "200",
+    "aria-label": "The message contains",
+  });
   const told = h("div", { class: "facts" });
   const outcome = h("div", { class: "facts" });
   const word = h("span", { class: "quiet", role: "status" });
@@ -40,7 +85,13 @@ function detail(first) {
   const path = ["networks", first.network, "error_rules"];
   const attempt = async () => {
     try {
-      const found = await change("POST", "errors/try", { network: first.network, message: first.message, code: first.code, http_status: first.http_status, rules: [rule()] });
+      const found = await change("POST", "errors/try", {
+        network: first.network,
+        message: first.message,
+        code: first.code,
+        http_status: first.http_status,
+        rules: [rule()],
+      });
       redraw(outcome, JSON.stringify(found), () => treated(found));
       setText(word, found.by === "tried" ? "" : "The rule does not fit this error.");
     } catch (problem) {
@@ -53,28 +104,69 @@ function detail(first) {
     if (!there) store.set(path, [...rules, mine]);
     setText(word, there ? "It is there already." : "It is applied with the bar below.");
   });
-  const form = h("div", { class: "inline" }, h("label", {}, "class it as", kind), h("label", {}, "when it contains", text), button("Try", attempt), add, word);
+  const form = h(
+    "div",
+    { class: "inline" },
+    h("label", {}, "class it as", kind),
+    h("label", {}, "when it contains", text),
+    button("Try", attempt),
+    add,
+    word,
+  );
   return {
     element: h("div", {}, told, form, outcome),
     update: (error) => {
       form.hidden = !store.writable;
-      refresh(told, JSON.stringify(error), () => facts("Last one", [["node", error.node], ["method", h("code", {}, error.method)],
-        ["HTTP status", String(error.http_status)], ["first seen", moment(error.first_seen)], ["in full", h("code", { class: "words" }, error.message)]]));
+      refresh(told, JSON.stringify(error), () =>
+        facts("Last one", [
+          ["node", error.node],
+          ["method", h("code", {}, error.method)],
+          ["HTTP status", String(error.http_status)],
+          ["first seen", moment(error.first_seen)],
+          ["in full", h("code", { class: "words" }, error.message)],
+        ]),
+      );
     },
   };
 }
 
 export function unclassedSection() {
   const table = new Table({
-    label: "Errors no rule knows", key: (error) => `${error.network} ${error.code} ${error.text}`, detail, sort: 2,
+    label: "Errors no rule knows",
+    key: (error) => `${error.network} ${error.code} ${error.text}`,
+    detail,
+    sort: 2,
     find: (error) => `${error.text} ${error.node} ${error.method}`,
     columns: [
-      { title: "Text, numbers and hashes folded", text: (error) => error.text, cell: (error) => h("span", { class: "words" }, error.text) },
-      numbers("Code", (error) => error.code, (value) => [String(value), ""]),
+      {
+        title: "Text, numbers and hashes folded",
+        text: (error) => error.text,
+        cell: (error) => h("span", { class: "words" }, error.text),
+      },
+      numbers(
+        "Code",
+        (error) => error.code,
+        (value) => [String(value), ""],
+      ),
       numbers("Times", (error) => error.count, count),
-      { title: "Last", sort: (error) => error.last_seen, text: (error) => moment(error.last_seen), cell: (error) => moment(error.last_seen) },
-      { title: "Node", sort: (error) => error.node, text: (error) => `${error.network} ${error.node}`, cell: (error) => `${error.network} ${error.node}` },
-      { title: "Method", sort: (error) => error.method, text: (error) => error.method, cell: (error) => methodName(error.method) },
+      {
+        title: "Last",
+        sort: (error) => error.last_seen,
+        text: (error) => moment(error.last_seen),
+        cell: (error) => moment(error.last_seen),
+      },
+      {
+        title: "Node",
+        sort: (error) => error.node,
+        text: (error) => `${error.network} ${error.node}`,
+        cell: (error) => `${error.network} ${error.node}`,
+      },
+      {
+        title: "Method",
+        sort: (error) => error.method,
+        text: (error) => error.method,
+        cell: (error) => methodName(error.method),
+      },
     ],
   });
   const note = quiet();
@@ -85,7 +177,12 @@ export function unclassedSection() {
       table.update(found);
       table.element.hidden = !found.length;
       empty.hidden = found.length > 0;
-      setText(note, found.length ? `${plural(found.length, "kind")}, ${joined(count(found.reduce((sum, error) => sum + error.count, 0)))} in all; they are passed on, and retried if the call may be repeated` : "");
+      setText(
+        note,
+        found.length
+          ? `${plural(found.length, "kind")}, ${joined(count(found.reduce((sum, error) => sum + error.count, 0)))} in all; they are passed on, and retried if the call may be repeated`
+          : "",
+      );
     },
     gone: () => table.gone(),
   };

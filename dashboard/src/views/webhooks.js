@@ -12,11 +12,23 @@ import { group } from "./setting.js";
 const WEBHOOKS = ["alerts", "webhooks"];
 const PATIENCE = 75000; // milliseconds: longer than a webhook may take to answer
 const LEVELS = { untried: "idle", well: "good", retrying: "warn", failing: "bad" };
-const STATES = { untried: "nothing to tell yet", well: "takes messages", retrying: "is tried again", failing: "does not take messages" };
-const FORMS = [["slack", "Slack, Mattermost, Discord"], ["json", "JSON"]];
-const TELLS = [["warn", "everything"], ["bad", "what is red"]];
+const STATES = {
+  untried: "nothing to tell yet",
+  well: "takes messages",
+  retrying: "is tried again",
+  failing: "does not take messages",
+};
+const FORMS = [
+  ["slack", "Slack, Mattermost, Discord"],
+  ["json", "JSON"],
+];
+const TELLS = [
+  ["warn", "everything"],
+  ["bad", "what is red"],
+];
 
-const tells = ({ least, networks }) => `${least === "bad" ? "what is red" : "everything"}${networks.length ? ` of ${networks.join(", ")}` : ""}`;
+const tells = ({ least, networks }) =>
+  `${least === "bad" ? "what is red" : "everything"}${networks.length ? ` of ${networks.join(", ")}` : ""}`;
 const time = (at) => (at === null ? NONE : moment(at));
 
 function stateCell({ state: word, error, next_try: next }) {
@@ -27,40 +39,61 @@ function stateCell({ state: word, error, next_try: next }) {
 /** Buttons of a webhook: a test, and removal. `said(text, well)` tells what became of a test. */
 function acts({ name }, said) {
   const path = [...WEBHOOKS, name];
-  const test = button("Send a test", async () => {
-    test.disabled = true;
-    said(`${name}: sending …`);
-    try {
-      const { tests } = await change("POST", "alerts/test", { webhook: name }, { patience: PATIENCE });
-      for (const one of tests) said(verdict(one), one.ok);
-    } catch (problem) {
-      said(`${name}: ${problem.message}`, false);
-    }
-    test.disabled = false;
-  }, { "aria-label": `Send a test to ${name}` });
+  const test = button(
+    "Send a test",
+    async () => {
+      test.disabled = true;
+      said(`${name}: sending …`);
+      try {
+        const { tests } = await change("POST", "alerts/test", { webhook: name }, { patience: PATIENCE });
+        for (const one of tests) said(verdict(one), one.ok);
+      } catch (problem) {
+        said(`${name}: ${problem.message}`, false);
+      }
+      test.disabled = false;
+    },
+    { "aria-label": `Send a test to ${name}` },
+  );
   const remove = button("", () => store.set(path, store.value(path) === null ? store.inForce(path) : null));
-  return { element: h("div", { class: "buttons tight" }, test, remove), update: () => {
-    const going = store.value(path) === null;
-    setText(remove, going ? "Keep" : "Remove");
-    remove.setAttribute("aria-label", `${going ? "Keep" : "Remove"} ${name}`);
-    remove.classList.toggle("drafted", going);
-  } };
+  return {
+    element: h("div", { class: "buttons tight" }, test, remove),
+    update: () => {
+      const going = store.value(path) === null;
+      setText(remove, going ? "Keep" : "Remove");
+      remove.setAttribute("aria-label", `${going ? "Keep" : "Remove"} ${name}`);
+      remove.classList.toggle("drafted", going);
+    },
+  };
 }
 
 function verdict({ webhook, ok, status, error, seconds }) {
-  return ok ? `${webhook} took the test after ${joined(duration(seconds))} (HTTP ${status})` : `${webhook} did not take the test: ${error}`;
+  return ok
+    ? `${webhook} took the test after ${joined(duration(seconds))} (HTTP ${status})`
+    : `${webhook} did not take the test: ${error}`;
 }
 
 function webhookTable(said) {
   return new Table({
-    label: "Webhooks", key: ({ name }) => name,
+    label: "Webhooks",
+    key: ({ name }) => name,
     columns: [
-      { title: "Webhook", text: ({ name }) => name, cell: ({ name, address }) => [h("b", {}, name), h("span", { class: "why" }, address)] },
+      {
+        title: "Webhook",
+        text: ({ name }) => name,
+        cell: ({ name, address }) => [h("b", {}, name), h("span", { class: "why" }, address)],
+      },
       { title: "State", text: (one) => one.state + one.error + one.next_try, cell: stateCell },
       { title: "Tells", text: tells, cell: tells, fold: 2 },
       { title: "Form", text: ({ format }) => format, cell: ({ format }) => format, fold: 1 },
       { title: "Last taken", text: ({ taken_at: at }) => time(at), cell: ({ taken_at: at }) => time(at), fold: 4 },
-      { title: "Taken, failed", right: true, fold: 3, hint: "messages since the start; those that failed are tried again", text: ({ sent }) => `${sent.ok} ${sent.failed}`, cell: ({ sent }) => `${joined(count(sent.ok))}, ${joined(count(sent.failed))}` },
+      {
+        title: "Taken, failed",
+        right: true,
+        fold: 3,
+        hint: "messages since the start; those that failed are tried again",
+        text: ({ sent }) => `${sent.ok} ${sent.failed}`,
+        cell: ({ sent }) => `${joined(count(sent.ok))}, ${joined(count(sent.failed))}`,
+      },
       ...(store.writable ? [{ title: "", name: "Actions", look: "acts", build: (one) => acts(one, said) }] : []),
     ],
   });
@@ -68,9 +101,27 @@ function webhookTable(said) {
 
 /** A form for a new webhook, which is collected like every other change. */
 function addForm() {
-  const name = h("input", { class: "field", required: true, placeholder: "ops", pattern: "[a-z0-9][a-z0-9._\\-]*", maxlength: "64", autocomplete: "off" });
-  const url = h("input", { class: "field wide", required: true, type: "url", placeholder: "https://hooks.example/…", autocomplete: "off" });
-  const select = (options) => h("select", { class: "field" }, options.map(([value, text]) => h("option", { value }, text)));
+  const name = h("input", {
+    class: "field",
+    required: true,
+    placeholder: "ops",
+    pattern: "[a-z0-9][a-z0-9._\\-]*",
+    maxlength: "64",
+    autocomplete: "off",
+  });
+  const url = h("input", {
+    class: "field wide",
+    required: true,
+    type: "url",
+    placeholder: "https://hooks.example/…",
+    autocomplete: "off",
+  });
+  const select = (options) =>
+    h(
+      "select",
+      { class: "field" },
+      options.map(([value, text]) => h("option", { value }, text)),
+    );
   const [form, least] = [select(FORMS), select(TELLS)];
   const word = h("span", { class: "isbad", role: "alert" });
   const open = button("Add a webhook", () => show(true));
@@ -81,8 +132,17 @@ function addForm() {
     if (shown) name.focus();
     else element.reset();
   };
-  const element = h("form", { class: "inline", hidden: true }, h("label", {}, "name", name), h("label", {}, "address", url), h("label", {}, "form", form), h("label", {}, "tells", least),
-    h("button", { type: "submit", class: "primary" }, "Add to the pending changes"), button("Cancel", () => show(false)), word);
+  const element = h(
+    "form",
+    { class: "inline", hidden: true },
+    h("label", {}, "name", name),
+    h("label", {}, "address", url),
+    h("label", {}, "form", form),
+    h("label", {}, "tells", least),
+    h("button", { type: "submit", class: "primary" }, "Add to the pending changes"),
+    button("Cancel", () => show(false)),
+    word,
+  );
   element.addEventListener("submit", (event) => {
     event.preventDefault();
     const path = [...WEBHOOKS, name.value];
@@ -97,14 +157,37 @@ function addForm() {
 /** The mutes in force, each with a way to end it. */
 function muteList(said) {
   const list = h("ul", { class: "notices below" });
-  const line = (one) => h("li", {}, state("idle", ""), h("span", { class: "words" }, h("b", {}, mutedName(one.what)), ` muted until ${moment(one.until)}`,
-    quiet(`${one.by ? ` by ${one.by}` : ""}${one.reason ? `: ${one.reason}` : ""}`)), store.writable
-    ? button("End", () => endMute(one).then(() => said(`${mutedName(one.what)}: not muted any more`), (problem) => said(problem.message, false)), { class: "link", "aria-label": `End the mute of ${mutedName(one.what)}` })
-    : null);
-  return { element: list, update: (mutes) => {
-    list.hidden = !mutes.length;
-    redraw(list, JSON.stringify(mutes), () => mutes.map(line));
-  } };
+  const line = (one) =>
+    h(
+      "li",
+      {},
+      state("idle", ""),
+      h(
+        "span",
+        { class: "words" },
+        h("b", {}, mutedName(one.what)),
+        ` muted until ${moment(one.until)}`,
+        quiet(`${one.by ? ` by ${one.by}` : ""}${one.reason ? `: ${one.reason}` : ""}`),
+      ),
+      store.writable
+        ? button(
+            "End",
+            () =>
+              endMute(one).then(
+                () => said(`${mutedName(one.what)}: not muted any more`),
+                (problem) => said(problem.message, false),
+              ),
+            { class: "link", "aria-label": `End the mute of ${mutedName(one.what)}` },
+          )
+        : null,
+    );
+  return {
+    element: list,
+    update: (mutes) => {
+      list.hidden = !mutes.length;
+      redraw(list, JSON.stringify(mutes), () => mutes.map(line));
+    },
+  };
 }
 
 /** The group of settings about alerts, with webhooks and mutes below. `refresh()` asks for them again. */
@@ -118,7 +201,10 @@ export function alertsGroup(title, note, paths, refresh) {
   };
   const [table, form, mutes] = [webhookTable(said), addForm(), muteList(said)];
   table.element.classList.add("cards", "webhooks");
-  const none = hint("Nobody is told: there is no webhook.", "rpcaccel settings set alerts.webhooks.ops.url=https://hooks.example/…");
+  const none = hint(
+    "Nobody is told: there is no webhook.",
+    "rpcaccel settings set alerts.webhooks.ops.url=https://hooks.example/…",
+  );
   inner.element.append(h("div", { class: "below" }, form.element, table.element, none, word, mutes.element));
   if (store.writable) inner.element.querySelector(".head").append(h("span", { class: "end" }, form.open));
   let last = null;
@@ -131,10 +217,15 @@ export function alertsGroup(title, note, paths, refresh) {
     none.hidden = last.webhooks.length > 0 || !form.element.hidden;
     mutes.update(last.mutes);
   };
-  return { ...inner, update, gone: () => table.gone(), filter: (needle) => {
-    const shown = inner.filter(needle);
-    const here = "alerts webhooks mutes test".includes(needle);
-    inner.element.hidden = !shown && !here;
-    return shown || Number(here);
-  } };
+  return {
+    ...inner,
+    update,
+    gone: () => table.gone(),
+    filter: (needle) => {
+      const shown = inner.filter(needle);
+      const here = "alerts webhooks mutes test".includes(needle);
+      inner.element.hidden = !shown && !here;
+      return shown || Number(here);
+    },
+  };
 }

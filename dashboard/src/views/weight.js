@@ -17,15 +17,25 @@ export function weightControl(node, nodes) {
   };
   if (!store.writable) {
     const figure = h("b");
-    return { element: h("div", { class: "tune" }, figure, share), update: (now) => {
-      setText(figure, String(now.weight));
-      tellShare(now);
-    } };
+    return {
+      element: h("div", { class: "tune" }, figure, share),
+      update: (now) => {
+        setText(figure, String(now.weight));
+        tellShare(now);
+      },
+    };
   }
   const path = ["networks", node.network, "nodes", node.id, "weight"];
   const label = `Weight of node ${node.id}`;
   const slider = h("input", { type: "range", min: "0", max: "10", step: "1", "aria-label": label });
-  const number = h("input", { type: "number", min: "0", max: String(HIGHEST), step: "1", class: "field weight", "aria-label": `${label}, as a number` });
+  const number = h("input", {
+    type: "number",
+    min: "0",
+    max: String(HIGHEST),
+    step: "1",
+    class: "field weight",
+    "aria-label": `${label}, as a number`,
+  });
   const set = (text) => {
     const wanted = Math.round(Number(text));
     if (text !== "" && wanted >= 0 && wanted <= HIGHEST) store.set(path, wanted);
@@ -36,7 +46,13 @@ export function weightControl(node, nodes) {
   const element = h("div", { class: "tune" }, slider, number, share);
   const update = (now) => {
     const wanted = store.value(path) ?? now.weight;
-    const highest = Math.max(10, ...nodes().filter((one) => one.network === now.network).map((one) => one.weight), wanted);
+    const highest = Math.max(
+      10,
+      ...nodes()
+        .filter((one) => one.network === now.network)
+        .map((one) => one.weight),
+      wanted,
+    );
     // While a slider is held its end does not move away from under the pointer.
     if (document.activeElement !== slider) setAttribute(slider, "max", String(highest));
     if (Number(slider.value) !== wanted) slider.value = wanted;

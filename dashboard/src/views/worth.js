@@ -13,14 +13,25 @@ const spread = ({ low, high }) => (low === null || high === null ? "" : ` (${dig
 const against = (figures) => [times(figures.ratio), h("span", { class: "unit" }, spread(figures))];
 const errorsOf = (node) => Object.values(node.errors).reduce((sum, one) => sum + one, 0);
 const byCount = (counts) => Object.entries(counts).sort(([, one], [, two]) => two - one);
-const kinds = ({ errors }) => byCount(errors).map(([kind, times_]) => `${joined(count(times_))} ${FAILED[kind] ?? kind}`).join(", ");
+const kinds = ({ errors }) =>
+  byCount(errors)
+    .map(([kind, times_]) => `${joined(count(times_))} ${FAILED[kind] ?? kind}`)
+    .join(", ");
 const part = (node) => (node.calls ? errorsOf(node) / node.calls : null);
 
 /** "0 of 512 wrong", and what else there is: contradicted, undecided, false hashes. */
 export function agreement({ compared, minority, undecided, false_hashes: hashes, suspect }) {
   if (!compared && !hashes) return [h("span", { class: "quiet" }, "none compared")];
-  const wrong = h("span", { class: suspect ? "isbad" : minority ? "iswarn" : null }, `${suspect ? "✖ " : ""}${joined(count(minority))} of ${joined(count(compared))} wrong`);
-  return [wrong, undecided ? h("span", { class: "unit" }, ` · ${joined(count(undecided))} undecided`) : "", hashes ? h("span", { class: "unit" }, ` · ${plural(hashes, "false hash", "false hashes")}`) : ""];
+  const wrong = h(
+    "span",
+    { class: suspect ? "isbad" : minority ? "iswarn" : null },
+    `${suspect ? "✖ " : ""}${joined(count(minority))} of ${joined(count(compared))} wrong`,
+  );
+  return [
+    wrong,
+    undecided ? h("span", { class: "unit" }, ` · ${joined(count(undecided))} undecided`) : "",
+    hashes ? h("span", { class: "unit" }, ` · ${plural(hashes, "false hash", "false hashes")}`) : "",
+  ];
 }
 
 const ends = ({ window, renews }) => `the ${window}'s end, ${moment(Date.parse(renews) / 1000)}`;
@@ -29,32 +40,109 @@ const ends = ({ window, renews }) => `the ${window}'s end, ${moment(Date.parse(r
 function quota(node) {
   return node.quota.map((one, index) => {
     const over = one.projected > one.limit;
-    return h("span", { title: `${joined(count(one.used))} of ${joined(count(one.limit))} used; ${joined(count(one.projected))} by ${ends(one)}, at the pace of this report` }, index ? " · " : "",
-      joined(percent(one.used / one.limit)), " → ", h("span", { class: over ? "iswarn" : null }, `${over ? "▲ " : ""}${joined(percent(one.projected / one.limit))}`), h("span", { class: "unit" }, ` of the ${one.window}`));
+    return h(
+      "span",
+      {
+        title: `${joined(count(one.used))} of ${joined(count(one.limit))} used; ${joined(count(one.projected))} by ${ends(one)}, at the pace of this report`,
+      },
+      index ? " · " : "",
+      joined(percent(one.used / one.limit)),
+      " → ",
+      h("span", { class: over ? "iswarn" : null }, `${over ? "▲ " : ""}${joined(percent(one.projected / one.limit))}`),
+      h("span", { class: "unit" }, ` of the ${one.window}`),
+    );
   });
 }
 
-const others = (seconds) => (seconds === null ? h("span", { class: "quiet" }, "never asked") : joined(duration(seconds)));
+const others = (seconds) =>
+  seconds === null ? h("span", { class: "quiet" }, "never asked") : joined(duration(seconds));
 
 function methods(found) {
   if (!found.length) return null;
-  const titles = [["Method"], ["Answers", "right"], ["Mean", "right"], ["Mean of the others", "right"], ["Against the others", "right"]];
-  return [h("h3", {}, "By method"), h("div", { class: "attempts", tabindex: "0", role: "region", "aria-label": "By method" }, h("table", { class: "methods" },
-    h("thead", {}, h("tr", {}, titles.map(([title, side]) => h("th", { scope: "col", class: side }, h("span", {}, title))))),
-    h("tbody", {}, found.slice(0, METHODS).map((one) => h("tr", {}, h("td", {}, methodName(one.method, one.method)), h("td", { class: "right" }, joined(count(one.calls))), h("td", { class: "right" }, joined(duration(one.mean))),
-      h("td", { class: "right" }, others(one.others)), h("td", { class: "right" }, against(one))))))),
-  found.length > METHODS ? h("p", { class: "quiet" }, `and ${found.length - METHODS} more, called less: `, h("code", {}, "rpcaccel nodes --report --json")) : null];
+  const titles = [
+    ["Method"],
+    ["Answers", "right"],
+    ["Mean", "right"],
+    ["Mean of the others", "right"],
+    ["Against the others", "right"],
+  ];
+  return [
+    h("h3", {}, "By method"),
+    h(
+      "div",
+      { class: "attempts", tabindex: "0", role: "region", "aria-label": "By method" },
+      h(
+        "table",
+        { class: "methods" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            titles.map(([title, side]) => h("th", { scope: "col", class: side }, h("span", {}, title))),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          found
+            .slice(0, METHODS)
+            .map((one) =>
+              h(
+                "tr",
+                {},
+                h("td", {}, methodName(one.method, one.method)),
+                h("td", { class: "right" }, joined(count(one.calls))),
+                h("td", { class: "right" }, joined(duration(one.mean))),
+                h("td", { class: "right" }, others(one.others)),
+                h("td", { class: "right" }, against(one)),
+              ),
+            ),
+        ),
+      ),
+    ),
+    found.length > METHODS
+      ? h(
+          "p",
+          { class: "quiet" },
+          `and ${found.length - METHODS} more, called less: `,
+          h("code", {}, "rpcaccel nodes --report --json"),
+        )
+      : null,
+  ];
 }
 
 function draw(node) {
   const { compared, minority, undecided, false_hashes: hashes } = node.agreement;
   return [
-    h("div", { class: "facts" },
-      errorsOf(node) ? reasons("Errors by kind", Object.fromEntries(byCount(node.errors)), FAILED) : facts("Errors", [["none", ""]]),
-      facts("Behind the others", [["share of the time", joined(percent(node.lag.behind_share))], ["blocks it lacked, half the time at most", joined(count(node.lag.p50 ?? NaN))], ["99 % of the time at most", joined(count(node.lag.p99 ?? NaN))]]),
-      facts("Answers compared with other nodes", [["compared", joined(count(compared))], ["contradicted by two others", joined(count(minority))], ...(undecided ? [["undecided", joined(count(undecided))]] : []),
-        ...(hashes ? [["false block hashes in logs", joined(count(hashes))]] : [])]),
-      node.quota.map((one) => facts(`Quota of the ${one.window}`, [["used", `${joined(count(one.used))} of ${joined(count(one.limit))}`], [`by ${ends(one)}`, h("span", { class: one.projected > one.limit ? "iswarn" : null }, joined(count(one.projected)))]]))),
+    h(
+      "div",
+      { class: "facts" },
+      errorsOf(node)
+        ? reasons("Errors by kind", Object.fromEntries(byCount(node.errors)), FAILED)
+        : facts("Errors", [["none", ""]]),
+      facts("Behind the others", [
+        ["share of the time", joined(percent(node.lag.behind_share))],
+        ["blocks it lacked, half the time at most", joined(count(node.lag.p50 ?? NaN))],
+        ["99 % of the time at most", joined(count(node.lag.p99 ?? NaN))],
+      ]),
+      facts("Answers compared with other nodes", [
+        ["compared", joined(count(compared))],
+        ["contradicted by two others", joined(count(minority))],
+        ...(undecided ? [["undecided", joined(count(undecided))]] : []),
+        ...(hashes ? [["false block hashes in logs", joined(count(hashes))]] : []),
+      ]),
+      node.quota.map((one) =>
+        facts(`Quota of the ${one.window}`, [
+          ["used", `${joined(count(one.used))} of ${joined(count(one.limit))}`],
+          [
+            `by ${ends(one)}`,
+            h("span", { class: one.projected > one.limit ? "iswarn" : null }, joined(count(one.projected))),
+          ],
+        ]),
+      ),
+    ),
     methods(node.latency.methods),
   ].flat();
 }
@@ -62,36 +150,110 @@ function draw(node) {
 function detail() {
   const element = h("div");
   let drawn = "";
-  return { element, update: (node) => {
-    const signature = JSON.stringify(node);
-    if (drawn === signature) return;
-    drawn = signature;
-    element.replaceChildren(...draw(node).filter(Boolean));
-  } };
+  return {
+    element,
+    update: (node) => {
+      const signature = JSON.stringify(node);
+      if (drawn === signature) return;
+      drawn = signature;
+      element.replaceChildren(...draw(node).filter(Boolean));
+    },
+  };
 }
 
 /** `currency`: null where nothing has a price; `quotas`: has any node one? */
 export function worthTable(several, currency, quotas) {
   const table = new Table({
-    label: "What each node is worth", key: (node) => `${node.network}/${node.id}`, detail,
+    label: "What each node is worth",
+    key: (node) => `${node.network}/${node.id}`,
+    detail,
     columns: [
-      { title: "Node", name: "Node in the report", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => [h("span", { class: "name", title: node.id }, node.id), h("span", { class: "unseen" }, " in the report")] },
-      ...(several ? [{ title: "Network", fold: 7, sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }] : []),
+      {
+        title: "Node",
+        name: "Node in the report",
+        sort: (node) => `${node.network}/${node.id}`,
+        text: (node) => node.id,
+        cell: (node) => [
+          h("span", { class: "name", title: node.id }, node.id),
+          h("span", { class: "unseen" }, " in the report"),
+        ],
+      },
+      ...(several
+        ? [
+            {
+              title: "Network",
+              fold: 7,
+              sort: (node) => node.network,
+              text: (node) => node.network,
+              cell: (node) => node.network,
+            },
+          ]
+        : []),
       numbers("Calls", (node) => node.calls, count, { hint: "attempts sent to it, repeated ones included" }),
       numbers("Share", (node) => node.share, percent, { hint: "of the calls to the nodes of its network", fold: 6 }),
       numbers("p50", (node) => node.latency.p50 ?? NaN, duration, { fold: 4 }),
       numbers("p99", (node) => node.latency.p99 ?? NaN, duration, { fold: 5 }),
-      { title: "Against the others", right: true, sort: (node) => node.latency.ratio, text: (node) => times(node.latency.ratio) + spread(node.latency), cell: (node) => against(node.latency),
-        hint: "how many times the seconds of the others it took for the same methods, and where that ratio lies with 95 %" },
-      { title: "Errors", right: true, sort: part, text: (node) => kinds(node) + node.calls, hint: "attempts without a result; reverts and calls that were given up are among them, lost hedges are not",
-        cell: (node) => h("span", { title: kinds(node) || null }, joined(count(errorsOf(node))), h("span", { class: "unit" }, errorsOf(node) ? ` · ${joined(percent(part(node)))}` : "")) },
-      numbers("Lost hedges", (node) => node.overtaken, count, { hint: "attempts given up because a second node, asked as well, was quicker", fold: 1 }),
-      numbers("Behind", (node) => node.lag.behind_share ?? NaN, percent, { hint: "share of the time for which it was behind for longer than a new block needs", fold: 3 }),
-      { title: "Agreement", right: true, sort: (node) => (node.agreement.compared ? node.agreement.minority / node.agreement.compared : null), text: (node) => JSON.stringify(node.agreement), cell: (node) => agreement(node.agreement),
-        hint: "answers that two other nodes contradicted, of those that were compared" },
-      ...(quotas ? [{ title: "Quota used → by its end", name: "Quota", right: true, fold: 2, sort: (node) => Math.max(...node.quota.map((one) => one.projected / one.limit), -1), text: (node) => JSON.stringify(node.quota),
-        cell: (node) => (node.quota.length ? quota(node) : h("span", { class: "quiet" }, NONE)), hint: "at the pace of this report" }] : []),
-      ...(currency ? [numbers("Cost", (node) => node.cost ?? NaN, (value) => money(value, currency))] : []),
+      {
+        title: "Against the others",
+        right: true,
+        sort: (node) => node.latency.ratio,
+        text: (node) => times(node.latency.ratio) + spread(node.latency),
+        cell: (node) => against(node.latency),
+        hint: "how many times the seconds of the others it took for the same methods, and where that ratio lies with 95 %",
+      },
+      {
+        title: "Errors",
+        right: true,
+        sort: part,
+        text: (node) => kinds(node) + node.calls,
+        hint: "attempts without a result; reverts and calls that were given up are among them, lost hedges are not",
+        cell: (node) =>
+          h(
+            "span",
+            { title: kinds(node) || null },
+            joined(count(errorsOf(node))),
+            h("span", { class: "unit" }, errorsOf(node) ? ` · ${joined(percent(part(node)))}` : ""),
+          ),
+      },
+      numbers("Lost hedges", (node) => node.overtaken, count, {
+        hint: "attempts given up because a second node, asked as well, was quicker",
+        fold: 1,
+      }),
+      numbers("Behind", (node) => node.lag.behind_share ?? NaN, percent, {
+        hint: "share of the time for which it was behind for longer than a new block needs",
+        fold: 3,
+      }),
+      {
+        title: "Agreement",
+        right: true,
+        sort: (node) => (node.agreement.compared ? node.agreement.minority / node.agreement.compared : null),
+        text: (node) => JSON.stringify(node.agreement),
+        cell: (node) => agreement(node.agreement),
+        hint: "answers that two other nodes contradicted, of those that were compared",
+      },
+      ...(quotas
+        ? [
+            {
+              title: "Quota used → by its end",
+              name: "Quota",
+              right: true,
+              fold: 2,
+              sort: (node) => Math.max(...node.quota.map((one) => one.projected / one.limit), -1),
+              text: (node) => JSON.stringify(node.quota),
+              cell: (node) => (node.quota.length ? quota(node) : h("span", { class: "quiet" }, NONE)),
+              hint: "at the pace of this report",
+            },
+          ]
+        : []),
+      ...(currency
+        ? [
+            numbers(
+              "Cost",
+              (node) => node.cost ?? NaN,
+              (value) => money(value, currency),
+            ),
+          ]
+        : []),
     ],
   });
   table.element.classList.add("cards", "worth");
