@@ -1,11 +1,10 @@
 // The page: which view is open, and the round of asking and showing.
 
 import { Bar } from "./bar.js";
-import { recolour, remark } from "./chart.js";
-import { h, setAttribute } from "./dom.js";
+import { recolour, remark, setMarks } from "./chart.js";
+import { h, present, setAttribute } from "./dom.js";
 import { Feed } from "./feed.js";
-import { setMarks } from "./marks.js";
-import { loginForm, logOut, session } from "./session.js";
+import { logOut, loginForm, session } from "./session.js";
 import { store } from "./store.js";
 import {
   liveButton,
@@ -17,7 +16,18 @@ import {
   showRevision,
   themeButton,
 } from "./strip.js";
-import { VIEWS } from "./views/index.js";
+import { cache } from "./views/cache.js";
+import { changes } from "./views/changes.js";
+import { clients } from "./views/clients.js";
+import { errors } from "./views/errors.js";
+import { explain } from "./views/explain.js";
+import { methods } from "./views/methods.js";
+import { nodes } from "./views/nodes.js";
+import { overview } from "./views/overview.js";
+import { settings } from "./views/settings.js";
+
+/** { title, needs, build(documents, feed) -> { elements, update(documents), drafted?(), at?(place), gone() } } by name. */
+const VIEWS = { overview, methods, nodes, cache, clients, explain, errors, settings, changes };
 
 const always = () => ({
   overview: { path: "overview", every: feed.streaming ? 4000 : 1000 },
@@ -70,6 +80,7 @@ function servedBy({ overview, settings }) {
     inForce && Object.keys(inForce.networks),
     Boolean(inForce?.disk?.path),
     Boolean(inForce?.redis?.url),
+    overview.settings.listen,
     store.role,
   ]);
 }
@@ -87,7 +98,7 @@ function show(documents) {
   if (open === null) {
     made = servedBy(documents);
     open = VIEWS[name].build(documents, feed);
-    main.replaceChildren(h("h1", { class: "unseen" }, VIEWS[name].title), ...open.elements); // its sections stand below it
+    main.replaceChildren(h("h1", { class: "unseen" }, VIEWS[name].title), ...present(open.elements)); // its sections stand below it
     if (place()) open.at?.(place());
   }
   open.update(documents);

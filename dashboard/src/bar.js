@@ -1,11 +1,11 @@
 // The bar at the bottom: what is collected, to be applied together or discarded; and then who has it, with Undo in reach.
 
 import { describe, named } from "./described.js";
-import { confirm } from "./dialog.js";
 import { h, redraw, setText, state } from "./dom.js";
 import { button } from "./parts.js";
-import { weightsAfter } from "./shares.js";
+import { confirmed } from "./popups.js";
 import { store } from "./store.js";
+import { weightsAfter } from "./weights.js";
 import { WAYS, danger, sentence } from "./wording.js";
 
 const NOBODY = "local"; // the author of changes where there are no accounts
@@ -57,7 +57,7 @@ export class Bar {
       .filter(Boolean);
     if (
       lines.length &&
-      !(await confirm({ title: "Apply these changes?", lines, yes: `Apply ${edits.length === 1 ? "it" : "them"}` }))
+      !(await confirmed({ title: "Apply these changes?", lines, yes: `Apply ${edits.length === 1 ? "it" : "them"}` }))
     )
       return;
     await this.follow(() => store.apply());
@@ -93,18 +93,7 @@ export class Bar {
     for (const button of [this.apply, this.discard, this.undo]) button.disabled = store.busy;
     if (store.faults.length) this.apply.disabled = true;
     setText(this.apply, store.busy ? "Applying …" : "Apply");
-    const signature = JSON.stringify([
-      this.described,
-      edits,
-      store.problem?.message,
-      store.problem?.errors,
-      store.faults,
-      store.applied,
-      store.others.map(({ revision }) => revision),
-      store.current?.adopted,
-      store.current?.workers?.map(({ revision }) => revision),
-    ]);
-    redraw(this.text, signature, () => this.words(edits));
+    redraw(this.text, this.words(edits));
     const passing = store.applied ?? store.others[0] ?? null;
     if (passing !== this.said) {
       this.said = passing;
@@ -122,7 +111,7 @@ export class Bar {
   /** Who changed what, from what to what; and what this page holds against it. */
   byOthers(line) {
     const keys = store.against(line);
-    const theirs = button("Take theirs", () => store.yield(keys));
+    const theirs = button("Take theirs", () => store.yield(store.against(line)));
     return h(
       "p",
       {},

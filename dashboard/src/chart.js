@@ -1,9 +1,26 @@
 // Lines over time (uPlot). Every chart of a view shares one cursor; changes of the settings are thin vertical lines.
 
 import { h, setText } from "./dom.js";
-import { NONE, clock, joined, moment, span } from "./format.js";
-import { marks, marksAt } from "./marks.js";
+import { NONE, clock, joined, moment } from "./format.js";
 import { timeSpan } from "./timespan.js";
+
+let known = [];
+
+/** The lines of the audit that changed something. */
+export function setMarks(changes) {
+  const lines = (changes ?? []).filter(({ outcome, action }) => outcome === "adopted" && action !== "start");
+  const news = lines.length !== known.length || lines[0]?.at !== known[0]?.at;
+  known = lines;
+  return news;
+}
+
+const marks = () => known;
+
+/** What was changed within `reach` seconds of a time, in a sentence; null when nothing was. */
+export function marksAt(time, reach) {
+  const near = known.filter(({ at }) => Math.abs(at - time) <= reach);
+  return near.length ? near.map(({ at, by, text }) => `${clock(at)} ${by}: ${text}`).join("; ") : null;
+}
 
 const { uPlot } = globalThis; // a classic script of index.html
 const cursor = uPlot.sync("view");
@@ -37,27 +54,17 @@ export function remark() {
 export class Chart {
   /**
    * `series`: [{ key, label?, format, colour, dash?, area?, stack? }] of the columns given to `update`, stacked ones upwards;
-   * `log` for latencies of unlike size; `floor`: the top is at least this; `small`: no axes; `seconds`: how much time is
-   * shown; `zoom`: it shows what `timeSpan` says, and a drag over it chooses a part.
+   * `log` for latencies of unlike size; `floor`: the top is at least this; `seconds`: how much time is shown; `zoom`: it shows what `timeSpan` says, and a drag over it chooses a part.
    */
-  constructor({ label, series, height = 160, log = false, floor = 0, small = false, seconds = 300, zoom = false }) {
-    Object.assign(this, { label, height, log, floor, small, seconds, zoom, plot: null, columns: null });
-    this.box = h("div", {
-      class: `plot${small ? " small" : ""}${zoom ? " zooms" : ""}`,
-      role: "img",
-      "aria-label": label,
-    });
+  constructor({ label, series, height = 160, log = false, floor = 0, seconds = 300, zoom = false }) {
+    Object.assign(this, { label, height, log, floor, seconds, zoom, plot: null, columns: null });
+    this.box = h("div", { class: zoom ? "plot zooms" : "plot", role: "img", "aria-label": label });
     this.left = h("span");
     this.right = h("span", { class: "keys" });
     this.define(series);
-    this.element = h(
-      "figure",
-      { class: "chart" },
-      h("figcaption", { class: small ? "scale" : "caption" }, small ? null : h("b", {}, label), this.left, this.right),
-      this.box,
-    );
-    if (small) this.element.append(this.element.firstChild); // a small one says its figures below
-    this.box.style.height = `${height + (small ? 2 : 0)}px`;
+    const caption = h("figcaption", { class: "caption" }, h("b", {}, label), this.left, this.right);
+    this.element = h("figure", { class: "chart" }, caption, this.box);
+    this.box.style.height = `${height}px`;
     this.box.chart = this;
     charts.add(this);
     sizes.observe(this.box);
@@ -77,10 +84,8 @@ export class Chart {
 
   keyOf(line) {
     const value = h("span");
-    const mark =
-      this.series.length > 1 || line.dash
-        ? h("i", { class: `swatch ink-${line.colour}${line.dash ? " dashed" : ""}${line.stack ? " filled" : ""}` })
-        : null;
+    const look = `swatch${line.dash ? " dashed" : ""}${line.stack ? " filled" : ""}`;
+    const mark = this.series.length > 1 || line.dash ? h("i", { class: look, colour: line.colour }) : null;
     return { value, element: h("span", { class: "key" }, mark, line.label ? `${line.label} ` : "", value) };
   }
 
@@ -135,7 +140,7 @@ export class Chart {
     return {
       width,
       height: this.height,
-      padding: this.small ? [4, 0, 1, 0] : [8, 26, 0, 0],
+      padding: [8, 26, 0, 0],
       legend: { show: false },
       cursor: {
         sync: { key: cursor.key, scales: ["x", null] },
@@ -150,26 +155,24 @@ export class Chart {
           ? { distr: 3, log: 10, range: (_, low, high) => this.range(low, high) }
           : { range: (_, low, high) => [0, Math.max(high ?? 0, this.floor) * 1.05 || 1] },
       },
-      axes: this.small
-        ? [{ show: false }, { show: false }]
-        : [
-            {
-              ...axis,
-              size: 24,
-              space: 56,
-              incrs: STEPS,
-              values: (_, splits) =>
-                splits.map((at) => clock(at, this.shown > DAYS ? "date" : this.shown > 600 ? "minutes" : "seconds")),
-            },
-            {
-              ...axis,
-              grid: only ? { ...grid, filter: only } : grid,
-              size: 62,
-              space: 28,
-              values: (_, splits) =>
-                splits.map((value) => (value === null || (this.log && !decade(value)) ? "" : joined(format(value)))),
-            },
-          ],
+      axes: [
+        {
+          ...axis,
+          size: 24,
+          space: 56,
+          incrs: STEPS,
+          values: (_, splits) =>
+            splits.map((at) => clock(at, this.shown > DAYS ? "date" : this.shown > 600 ? "minutes" : "seconds")),
+        },
+        {
+          ...axis,
+          grid: only ? { ...grid, filter: only } : grid,
+          size: 62,
+          space: 28,
+          values: (_, splits) =>
+            splits.map((value) => (value === null || (this.log && !decade(value)) ? "" : joined(format(value)))),
+        },
+      ],
       series: [
         {},
         ...this.lines.map((line) => ({
@@ -235,7 +238,7 @@ export class Chart {
 
   where(times, index) {
     if (!times.length) return "no data yet";
-    if (index === null) return this.small ? `last ${span(this.shown)}` : "";
+    if (index === null) return "";
     const near = this.plot
       ? marksAt(
           this.plot.posToVal(this.plot.cursor.left, "x"),

@@ -2,20 +2,28 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+/** Children as they are appended: lists laid flat, parts by their `element`, and nothing of what is none. */
+export const present = (children) =>
+  children
+    .flat(Infinity)
+    .filter((child) => child || child === 0)
+    .map((child) => child.element ?? child);
+
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "colour") element.style.setProperty("--colour", `var(--${value})`);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...present(children));
   return element;
 }
 
 export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-/** Set text, attribute or children only when they differ, so that nothing flickers and no selection is lost. */
+/** Set text or an attribute only when it differs, so that nothing flickers and no selection is lost. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -25,11 +33,18 @@ export function setAttribute(element, name, value) {
   else if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 
-/** Replace the children by `make()` when `signature` is another than the last time. */
-export function redraw(element, signature, make) {
-  if (element.dataset.drawn === signature) return;
-  element.dataset.drawn = signature;
-  element.replaceChildren(...[make()].flat().filter((child) => child !== null && child !== undefined));
+const shows = (there, child) =>
+  typeof child === "object"
+    ? child.isEqualNode(there)
+    : there.nodeType === Node.TEXT_NODE && there.data === String(child);
+
+/** Put these children in the place of those that an element has, unless they look the same. What hears of events among
+ *  children that are made anew each time may hold nothing that does not show. */
+export function redraw(element, ...children) {
+  const wanted = present(children);
+  const there = element.childNodes;
+  if (there.length !== wanted.length || !wanted.every((child, index) => shows(there[index], child)))
+    element.replaceChildren(...wanted);
 }
 
 let marked = null; // where somebody marks text; heard of, since to ask lays out the page each time
@@ -42,9 +57,10 @@ let pressed = null; // what the pointer is held down on: a click counts only whe
 addEventListener("pointerdown", ({ target }) => (pressed = target), true);
 for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(() => (pressed = null)), true); // after the click
 
-/** The same, each second: what somebody is marking or pressing in it stays until it is let go. */
-export function refresh(element, signature, make) {
-  if (![marked, pressed].some((held) => held && element.contains(held))) redraw(element, signature, make);
+/** The same, each second: what somebody is marking or pressing in it, or has come to by keyboard, stays until it is let go. */
+export function refresh(element, ...children) {
+  const held = [marked, pressed, document.activeElement === element ? null : document.activeElement];
+  if (!held.some((one) => one && element.contains(one))) redraw(element, ...children);
 }
 
 /** Figure and thin unit. */

@@ -151,3 +151,7 @@ export function moment(unixSeconds) {
   const today = new Date().toDateString() === new Date(unixSeconds * 1000).toDateString();
   return clock(unixSeconds, today ? "seconds" : "day");
 }
+
+/** "a", "a and b", "a, b and c" */
+export const listed = (words, last = "and") =>
+  words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words.at(-1)}`;

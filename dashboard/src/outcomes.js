@@ -7,7 +7,7 @@ const OUTCOMES = [
   ["errors", "failed", "bad"],
   ["refused", "refused", "flight"],
 ];
-const CODES = { "-32603": "bad", "-32000": "s2", "-32601": "s3", "-32005": "s5", "-32602": "s6", 3: "s7" };
+const CODES = { "-32603": "bad", "-32000": "failed", "-32601": "s3", "-32005": "flight", "-32602": "s6", 3: "s7" };
 const OTHERS = ["s1", "s4", "s8"];
 
 /** The series of a chart of calls by their end; `labels` are those that read otherwise there. */

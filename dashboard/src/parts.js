@@ -1,6 +1,6 @@
-// Small drawings that several views use.
+// Parts that several views use: heads, small drawings and tables, fields and forms.
 
-import { h, redraw, setText, state, svg } from "./dom.js";
+import { h, setText, state, svg } from "./dom.js";
 import { NONE, count, joined, percent, plural } from "./format.js";
 
 const SOURCES = ["local", "memory", "disk", "redis", "flight", "node", "partial", "refused"];
@@ -17,8 +17,23 @@ export const MEANING = {
   refused: "refused",
 };
 
+/** The steps of a call. */
+export const STEP_WORDS = {
+  parse: "reading the request",
+  plan: "planning",
+  memory: "looking in memory",
+  disk: "reading from the disk",
+  redis: "asking Redis",
+  flight: "waiting for the same call",
+  forward: "asking nodes",
+  encode: "writing the answer",
+};
+
+/** `note` stands behind the title, a list of what stands there where that is more. */
 export const section = (title, note, ...children) =>
   h("section", {}, h("div", { class: "head" }, h("h2", {}, title), note), ...children);
+/** Controls at the end of a section's head. */
+export const atEnd = (...controls) => h("span", { class: "end" }, controls);
 export const quiet = (text = "") => h("span", { class: "quiet" }, text);
 export const button = (text, onclick, more = {}) =>
   h("button", { type: "button", class: "plain", onclick, ...more }, text);
@@ -38,7 +53,7 @@ export function mix(sources) {
   let x = 0;
   const pieces = SOURCES.filter((source) => sources[source]).map((source) => {
     const width = (96 * sources[source]) / total;
-    const piece = svg("rect", { x, y: 0, width, height: 8, class: `fill-${source}` });
+    const piece = svg("rect", { x, y: 0, width, height: 8, colour: source });
     x += width;
     return piece;
   });
@@ -57,7 +72,7 @@ export function legend() {
   return h(
     "p",
     { class: "legend" },
-    SOURCES.map((source) => h("span", {}, h("i", { class: `swatch ink-${source}` }), MEANING[source])),
+    SOURCES.map((source) => h("span", {}, h("i", { class: "swatch", colour: source }), MEANING[source])),
   );
 }
 
@@ -75,22 +90,23 @@ export function shareBar(got, wanted) {
   );
 }
 
-/** A short table of facts with a heading. */
+/** A short table of facts with a heading: [name, value] each; what is none is left out. */
 export function facts(title, rows) {
-  return h(
-    "div",
-    {},
-    h("h3", {}, title),
+  const row = ([name, value]) => h("tr", {}, h("td", {}, name), h("td", { class: "right" }, value));
+  return h("div", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, rows.filter(Boolean).map(row))));
+}
+
+/** A small table in a frame of its own: `heads` are [title, look], and each row has a cell for each. */
+export function listing(label, heads, rows, attributes = {}) {
+  const head = ([title, look]) => h("th", { scope: "col", class: look }, h("span", {}, title));
+  const row = (cells) =>
     h(
-      "table",
+      "tr",
       {},
-      h(
-        "tbody",
-        {},
-        rows.map(([name, value]) => h("tr", {}, h("td", {}, name), h("td", { class: "right" }, value))),
-      ),
-    ),
-  );
+      cells.map((cell, index) => h("td", { class: heads[index][1] }, cell)),
+    );
+  const table = h("table", attributes, h("thead", {}, h("tr", {}, heads.map(head))), h("tbody", {}, rows.map(row)));
+  return h("div", { class: "attempts", tabindex: "0", role: "region", "aria-label": label }, table);
 }
 
 /** Parts as bars with their share: [[name, amount, shown]]. */
@@ -213,48 +229,6 @@ export const errorsAt = (wanted) => `#/errors/${new URLSearchParams(wanted)}`;
 /** The address of a node, NETWORK/NODE, opened. */
 export const nodeAt = (key) => `#/nodes/${encodeURIComponent(key)}`;
 
-/** What needs attention, in sentences, a line each that stays while its sentence changes. `leadsTo(notice)`: the address that tells more, or
- *  null; `control()`: { element, update(notice) } of what stands behind a sentence. */
-export function notices(leadsTo = () => null, control = null) {
-  const list = h("ul", { class: "notices" });
-  const well = h("li", {}, state("good", ""), h("span", { class: "quiet" }, "Nothing needs attention."));
-  let lines = new Map();
-  return {
-    element: list,
-    update: (attention) => {
-      const before = lines;
-      lines = new Map();
-      for (const notice of attention) {
-        let key = notice.id ?? notice.text;
-        while (lines.has(key)) key += "+"; // two workers died of one cause
-        lines.set(key, before.get(key) ?? noticeLine(control?.()));
-        lines.get(key).update(notice, leadsTo(notice));
-      }
-      const wanted = lines.size ? [...lines.values()].map(({ element }) => element) : [well];
-      // Those that stay are not touched, or a button among them would lose the focus whenever a sentence comes or goes.
-      for (const element of [...list.children]) if (!wanted.includes(element)) element.remove();
-      wanted.forEach((element, index) => {
-        if (list.children[index] !== element) list.insertBefore(element, list.children[index] ?? null);
-      });
-    },
-  };
-}
-
-function noticeLine(control) {
-  const level = h("span");
-  const sentence = h("span", { class: "sentence" });
-  return {
-    element: h("li", {}, level, sentence, control?.element ?? null),
-    update: (notice, href) => {
-      redraw(level, notice.level, () => state(notice.level, ""));
-      redraw(sentence, String(href), () => (href ? h("a", { href }) : h("span")));
-      setText(sentence.firstChild, notice.text);
-      sentence.firstChild.title = notice.text;
-      control?.update(notice);
-    },
-  };
-}
-
 /** A button that copies `text`; hidden unless the page came over TLS or from this machine: others may not copy. */
 export function copyButton(text) {
   const copy = button(
@@ -289,23 +263,74 @@ export function firstCall(overview) {
   );
 }
 
-export function filterField(table, what, changed = () => {}) {
-  return h("input", {
+/** A field that `filter(text)` hears of; "/" leads to it from everywhere in a view. */
+export const filterField = (what, filter) =>
+  input(`Filter ${what}`, {
     class: "filter field",
     type: "search",
     placeholder: "Filter (press /)",
-    "aria-label": `Filter ${what} by name`,
-    oninput: (event) => {
-      table.filter(event.target.value);
-      changed();
-    },
+    oninput: ({ target }) => filter(target.value),
   });
-}
 
 export const errorFigure = (value) => {
   const [figure, unit] = count(value);
   return h("span", { class: value ? "isbad" : null }, figure, unit ? h("span", { class: "unit" }, unit) : "");
 };
+
+/** The options of a select: [value, word], or a value that is its own word. */
+export const options = (all) => all.map((one) => h("option", { value: [one].flat()[0] }, [one].flat().at(-1)));
+export const select = (label, all, more = {}) =>
+  h("select", { class: "field", "aria-label": label, ...more }, options(all));
+export const input = (label, more = {}) =>
+  h("input", { class: "field", autocomplete: "off", "aria-label": label, ...more });
+
+/** A control behind the word that it is labelled by. */
+export const labelled = (control) => h("label", {}, control.ariaLabel.toLowerCase(), control);
+
+/** A form that is hidden until `open`, a button, is pressed. `fields` are its labelled controls, the first of which has the
+ *  focus then; `submit()` returns whether it is done with, and `left()` is called when it is hidden again. */
+export function foldedForm({
+  title,
+  look = "inline",
+  fields,
+  send = "Add to the pending changes",
+  after,
+  submit,
+  left = () => {},
+}) {
+  const open = button(title, () => show(true));
+  const add = h("button", { type: "submit", class: "primary" }, send);
+  const buttons = [add, button("Cancel", () => show(false))];
+  const form = h(
+    "form",
+    { class: look, hidden: true },
+    fields,
+    look === "inline" ? buttons : h("div", { class: "buttons tight" }, buttons),
+    after,
+  );
+  const show = (shown) => {
+    form.hidden = !shown;
+    open.hidden = shown;
+    if (shown) return form.querySelector("input, select").focus();
+    form.reset();
+    return left();
+  };
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (await submit()) show(false);
+  });
+  return { form, open, add };
+}
+
+/** Asks no more often than each `every` milliseconds. */
+export function paced(every, ask) {
+  let askedAt = -Infinity;
+  return () => {
+    if (performance.now() - askedAt < every) return;
+    askedAt = performance.now();
+    ask();
+  };
+}
 
 /** Choices of which one holds: [[value, word]]. */
 export function choice(label, options, chosen, changed) {
@@ -320,7 +345,7 @@ export function choice(label, options, chosen, changed) {
 }
 
 /** "4 of 4 nodes, 2 failing": a node that is failing may still be asked. */
-export const nodesOf = ({ eligible, nodes, failing }) =>
+const nodesOf = ({ eligible, nodes, failing }) =>
   nodes ? `${eligible} of ${plural(nodes, "node")}${failing ? `, ${failing} failing` : ""}` : "no nodes";
 
 /** How the nodes of a network are: colour, shape and words. */

@@ -25,7 +25,7 @@ function rebased(before, mine, now) {
   ];
 }
 
-export class Store {
+class Store {
   constructor() {
     Object.assign(this, {
       current: null,
@@ -242,3 +242,11 @@ export class Store {
 }
 
 export const store = new Store();
+
+const SWITCH = { disk: ["disk", "path"], redis: ["redis", "url"] };
+
+/** Is there this tier? */
+export const hasTier = (tier) => tier === "memory" || Boolean(store.inForce(SWITCH[tier]));
+
+/** The names of the tiers, in the order in which a call asks them. */
+export const tierNames = () => ["memory", "disk", "redis"].filter(hasTier);

@@ -1,8 +1,8 @@
 // The strip that never moves: networks with head and age, revision, live or paused, theme; and the word when all is lost.
 
-import { h, redraw, setAttribute, setText, state } from "./dom.js";
+import { h, redraw, setAttribute, setText } from "./dom.js";
 import { block, moment, plural, span } from "./format.js";
-import { networkState, nodesOf } from "./parts.js";
+import { networkState } from "./parts.js";
 
 const byId = (id) => document.getElementById(id);
 const THEMES = ["system", "light", "dark"];
@@ -21,7 +21,7 @@ export function showNetworks(networks) {
   const shown = networks.map((network) => {
     const chip = chips.get(network.network) ?? h("li", { class: "chip", "data-network": network.network });
     const late = network.age !== null && network.age > Math.max(10 * (network.block_time ?? 12), 15);
-    redraw(chip, JSON.stringify([network.head, span(network.age), nodesOf(network), network.state, late]), () => [
+    redraw(chip, [
       h("b", {}, network.network),
       h("span", { title: "served head" }, block(network.head)),
       h(
@@ -57,7 +57,7 @@ export function othersButton() {
 
 /** Nobody is logged in: nothing is told about what runs. */
 export function showNobody() {
-  redraw(byId("revision"), "", () => []);
+  redraw(byId("revision"));
   byId("revision").hidden = true; // a link without a word says nothing to who listens
   byId("revision").removeAttribute("title");
   byId("leave").hidden = true;
@@ -68,7 +68,8 @@ export function showRevision({ revision, workers }, settings) {
   const all = settings ? settings.workers.length : workers.length;
   const line = byId("revision");
   line.hidden = false;
-  redraw(line, `${revision} ${there} ${all}`, () =>
+  redraw(
+    line,
     workers.length
       ? [
           `revision ${revision}`,

@@ -1,7 +1,8 @@
 // A table that is updated each second: rows are kept by key, a cell is touched only when it shows something else, and
 // while the pointer or the focus is in it no row moves.
 
-import { h, refresh, setAttribute, setText } from "./dom.js";
+import { figure, h, refresh, setAttribute, setText } from "./dom.js";
+import { NONE, moment } from "./format.js";
 
 // Columns are folded away until the table fits, so that its head sticks to the page; what does not fit even then is scrolled
 // in a frame no higher than the window, with the head at its top.
@@ -17,20 +18,23 @@ const NEAR = { rootMargin: "50% 0px" };
 
 export class Table {
   /**
-   * `columns`: [{ title, sort?(row), cell(row) -> nodes, text(row) -> signature, right?, hint?, name?, look?, fold? }], the first
-   * is the row's name; a column of controls has `build(row) -> { element, update(row) }` instead of `cell` and is never redrawn;
+   * `columns`: [{ title, sort?(row), cell(row) -> nodes, right?, hint?, name?, look?, fold? }], the first is the row's name, and
+   * what is no column is left out; a column of controls has `build(row) -> { element, update(row) }` instead of `cell` and is
+   * never redrawn; `sortable: false` for a table that keeps its order;
    * one with `fold` (1..9) is left out where there is no room, the lowest first, and told in the opened row.
-   * `key(row)`; `detail?(row) -> { element, update(row), gone?() }`, opened in place; `find?(row) -> text` for the filter;
+   * `key(row)`; `detail?(row) -> { element, update(row), gone?() }`, opened in place; `find(row) -> text` where there is a filter;
    * `group?: { of(row) -> name, head(name) -> { element, update(rows) } }`: rows of one name stand together below its head.
    */
-  constructor({ label, columns, key, detail = null, find = null, sort = null, down = true, group = null }) {
+  constructor({ label, columns: all, key, detail = null, find = null, sort = null, group = null, sortable = true }) {
+    const columns = all.filter(Boolean);
     Object.assign(this, {
       columns,
       key,
       detail,
-      find: find ?? ((row) => columns[0].text(row)),
+      find,
+      sortable,
       sorted: sort,
-      down,
+      down: true,
       needle: "",
       rows: new Map(),
       opened: new Set(),
@@ -119,7 +123,7 @@ export class Table {
   head(column, index) {
     const attributes = { scope: "col", class: looks(column), title: column.hint, "data-fold": column.fold };
     if (!column.title) return h("th", attributes, h("span", {}, h("span", { class: "unseen" }, column.name)));
-    if (!column.sort) return h("th", attributes, h("span", {}, column.title));
+    if (!column.sort || !this.sortable) return h("th", attributes, h("span", {}, column.title));
     return h(
       "th",
       attributes,
@@ -274,7 +278,7 @@ export class Table {
     this.columns.forEach((column, index) => {
       if (row.built[index]) return row.built[index].update(item);
       const into = index === 0 && row.opener ? row.opener : row.cells[index];
-      return refresh(into, column.text(item), () => column.cell(item));
+      return refresh(into, column.cell(item));
     });
     if (!this.detail) return null;
     const open = this.opened.has(this.key(item));
@@ -293,7 +297,8 @@ export class Table {
   tellFolded(row, item) {
     const left = this.columns.filter((column) => column.cell && this.isFolded(column));
     row.rest.hidden = !left.length;
-    refresh(row.rest, JSON.stringify(left.map(({ title, text }) => [title, text(item)])), () =>
+    refresh(
+      row.rest,
       left.map((column) =>
         h("span", {}, h("span", { class: "quiet" }, `${column.name ?? column.title} `), column.cell(item)),
       ),
@@ -337,7 +342,7 @@ export class Table {
           const head = this.group.head(name);
           this.groups.set(name, {
             head,
-            line: h("tr", { class: "group" }, h("td", { colspan: String(this.columns.length) }, head.element)),
+            line: h("tr", { class: "group" }, h("td", { colspan: String(this.columns.length) }, head)),
           });
         }
         const { head, line } = this.groups.get(name);
@@ -375,17 +380,22 @@ const opens = ({ target }) => !target.closest(CONTROLS) && (getSelection()?.isCo
 
 const looks = ({ right, look }) => [right ? "right" : null, look].filter(Boolean).join(" ") || null;
 
+/** A column of words that are sorted as they stand. */
+export const words = (title, value, more = {}) => ({ title, sort: value, cell: value, ...more });
+
+/** A column of times. */
+export const moments = (title, value, more = {}) => ({
+  title,
+  sort: value,
+  cell: (row) => (value(row) ? moment(value(row)) : NONE),
+  ...more,
+});
+
 /** A column of one figure. */
-export function numbers(title, value, format, more = {}) {
-  return {
-    title,
-    right: true,
-    sort: value,
-    text: (row) => format(value(row)).join(""),
-    cell: (row) => {
-      const [figure, unit] = format(value(row));
-      return [figure, unit ? h("span", { class: "unit" }, unit) : ""];
-    },
-    ...more,
-  };
-}
+export const numbers = (title, value, format, more = {}) => ({
+  title,
+  right: true,
+  sort: value,
+  cell: (row) => figure(format(value(row))),
+  ...more,
+});

@@ -6,8 +6,8 @@ import { clock, moment, span } from "./format.js";
 import { button, choice } from "./parts.js";
 
 /** Seconds of each range that the server keeps. */
-export const SECONDS = { "5m": 300, "1h": 3600, "24h": 86400, "7d": 604800 };
-export const WORDS = { "5m": "5 min", "1h": "1 h", "24h": "24 h", "7d": "7 days" };
+export const RANGE_SECONDS = { "5m": 300, "1h": 3600, "24h": 86400, "7d": 604800 };
+export const RANGE_WORDS = { "5m": "5 min", "1h": "1 h", "24h": "24 h", "7d": "7 days" };
 const KEY = "rpcaccel.span";
 const LEAST = 4; // seconds: less is a click with an unsteady hand
 
@@ -16,7 +16,7 @@ class TimeSpan {
     Object.assign(this, { range: "5m", zoomed: null, network: "", heard: new Set(), settling: false });
     try {
       const { range, network } = JSON.parse(sessionStorage.getItem(KEY)) ?? {};
-      if (Object.hasOwn(SECONDS, range)) this.range = range;
+      if (Object.hasOwn(RANGE_SECONDS, range)) this.range = range;
       if (typeof network === "string") this.network = network;
     } catch {
       // nothing was kept, or may be
@@ -39,7 +39,7 @@ class TimeSpan {
   }
 
   get seconds() {
-    return this.zoomed ? this.zoomed[1] - this.zoomed[0] : SECONDS[this.range];
+    return this.zoomed ? this.zoomed[1] - this.zoomed[0] : RANGE_SECONDS[this.range];
   }
 
   /** What to ask the server for, of the network that is looked at or of all (""): it may have no such network any more. */
@@ -89,7 +89,7 @@ export function spanControl(changed) {
   const pick = h("span");
   const show = () => {
     pick.replaceChildren(
-      choice("Range of the charts", Object.entries(WORDS), timeSpan.zoomed ? null : timeSpan.range, (range) =>
+      choice("Range of the charts", Object.entries(RANGE_WORDS), timeSpan.zoomed ? null : timeSpan.range, (range) =>
         timeSpan.choose(range),
       ),
     );

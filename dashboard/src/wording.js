@@ -2,7 +2,22 @@
 
 import { inWords, nameOf } from "./described.js";
 import { joined, percent, rate } from "./format.js";
-import { ruleWords } from "./views/rule.js";
+
+/** How an operator may have answers kept. */
+export const CACHE = {
+  "": "as the chain's rule says",
+  head: "until the next block at most",
+  off: "off: keep and share nothing",
+};
+
+/** "kept until the next block at most, served for 5 s" */
+export function ruleWords(rule) {
+  if (!rule) return "as the chain's rule says";
+  const age = rule.max_age
+    ? `for ${rule.max_age} s${rule.stale ? `, then for ${rule.stale} s while it is fetched anew` : ""}`
+    : "";
+  return [rule.cache || !age ? CACHE[rule.cache ?? ""] : "", age].filter(Boolean).join(", ");
+}
 
 /** The way that a change came, by its name in the record of changes. */
 export const WAYS = {

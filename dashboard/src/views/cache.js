@@ -1,25 +1,164 @@
 // The cache: its tiers, what it does for each class, and emptying it.
 
+import { change, read } from "../api.js";
 import { h, redraw, refresh, setText, state } from "../dom.js";
-import { NONE, bytes, count, duration, joined, lately, percent, plural } from "../format.js";
+import { NONE, bytes, count, duration, joined, lately, listed, percent, plural } from "../format.js";
+import { notices } from "../notices.js";
 import {
   MEANING,
+  button,
+  choice,
   errorFigure,
   facts,
   firstCall,
   hint,
+  input,
+  labelled,
   legend,
   missed,
-  notices,
   quiet,
   section,
+  select,
   skipped,
 } from "../parts.js";
-import { Table, numbers } from "../table.js";
-import { has } from "../tiers.js";
+import { confirmed } from "../popups.js";
+import { hasTier, store } from "../store.js";
+import { Table, numbers, words } from "../table.js";
 import { traffic } from "./method_table.js";
-import { purgePanel } from "./purge.js";
 import { groupSoon } from "./setting.js";
+
+/** "3 entries in memory, 2 on disk and 1 in Redis": the tiers that there are, and those that something was found in. */
+function found({ memory, disk, store: shared, complete }) {
+  const parts = [
+    `${plural(memory, "entry", "entries")} in memory`,
+    hasTier("disk") || disk ? `${joined(count(disk))} on disk` : null,
+    hasTier("redis") || shared ? `${joined(count(shared))} in Redis` : null,
+  ];
+  const silent = listed(
+    ["a worker", hasTier("disk") ? "the disk" : null, hasTier("redis") ? "Redis" : null].filter(Boolean),
+    "or",
+  );
+  return `${listed(parts.filter(Boolean))}${complete ? "" : `; ${silent} did not answer for all of its own`}`;
+}
+
+/** The options of a choice of methods: those called first, then every other one that the networks have a rule for. */
+function methodOptions(called, known) {
+  const others = known.filter((name) => !called.includes(name));
+  const group = (label, names) =>
+    names.length
+      ? h(
+          "optgroup",
+          { label },
+          names.map((name) => h("option", {}, name)),
+        )
+      : null;
+  return [group("called since the start", called), group("not called yet", others)];
+}
+
+function purgePanel(documents, done) {
+  let known = null; // the methods that have a rule, by network
+  read("methods/known").then(
+    (found) => (known = found),
+    () => (known = {}),
+  );
+  let what = "method";
+  const word = h("span", { class: "said", role: "status" });
+  const networks = documents.overview.networks.map((one) => one.network);
+  const network = select("Network", [["", "every network"], ...networks]);
+  const method = select("Method", []);
+  const key = input("Key", { class: "field wide", placeholder: "a key, as Explain shows it" });
+  const fields = { method: labelled(method), network: labelled(network), key: labelled(key) };
+  const shown = { method: ["method", "network"], network: ["network"], key: ["key"], all: [] };
+  const pick = (value) => {
+    what = value;
+    for (const [name, field] of Object.entries(fields)) field.hidden = !shown[what].includes(name);
+    setText(word, "");
+  };
+  const meant = () => {
+    if (what === "all" || (what === "network" && !network.value)) return { all: true };
+    if (what === "key") return { key: key.value.trim() };
+    return {
+      ...(what === "method" ? { method: method.value } : {}),
+      ...(network.value ? { network: network.value } : {}),
+    };
+  };
+  const named = () =>
+    meant().all
+      ? "every answer kept"
+      : what === "key"
+        ? "this key"
+        : `answers of ${[what === "method" ? method.value : "", network.value].filter(Boolean).join(" on ")}`;
+  const run = async () => {
+    if (what === "method" && !method.value) return setText(word, "Which method? None is known yet.");
+    if (what === "key" && !key.value.trim()) return setText(word, "Which key? Explain shows the keys of a call.");
+    const wanted = meant(); // what was counted is what is removed
+    start.disabled = true;
+    setText(word, "counting …");
+    try {
+      const counted = await change("POST", "purge", { ...wanted, dry_run: true });
+      setText(word, `${found(counted)}.`);
+      const agreed = await confirmed({
+        title: `Remove ${named()}?`,
+        yes: "Remove",
+        text: `That is ${found(counted)}. The next calls for them go to the nodes.`,
+      });
+      setText(word, agreed ? `Removed: ${found(await change("POST", "purge", wanted))}.` : "Nothing was removed.");
+    } catch (problem) {
+      setText(word, problem.status === 404 ? "This server cannot purge on demand." : problem.message);
+    }
+    start.disabled = false;
+    return done();
+  };
+  const start = button("Count, then remove …", run);
+  const element = section(
+    "Purge",
+    quiet(
+      `remove kept answers ${listed(["in every worker", hasTier("disk") ? "on disk" : null, hasTier("redis") ? "in Redis" : null].filter(Boolean))}`,
+    ),
+    h(
+      "div",
+      { class: "inline" },
+      choice(
+        "What to remove",
+        [
+          ["method", "a method"],
+          ["network", "a network"],
+          ["key", "a key"],
+          ["all", "everything"],
+        ],
+        what,
+        pick,
+      ),
+      fields.method,
+      fields.network,
+      fields.key,
+      start,
+      word,
+    ),
+  );
+  pick(what);
+  return {
+    element,
+    update: (methods) => {
+      element.hidden = store.role !== "admin";
+      if (document.activeElement === method) return;
+      const of = (name) => !network.value || name === network.value;
+      const called = [
+        ...new Set((methods?.methods ?? []).filter((one) => of(one.network)).map((one) => one.method)),
+      ].sort();
+      const ruled = [
+        ...new Set(
+          Object.entries(known ?? {})
+            .filter(([name]) => of(name))
+            .flatMap(([, names]) => names),
+        ),
+      ].sort();
+      const chosen = method.value;
+      redraw(method, methodOptions(called, ruled));
+      if (called.includes(chosen) || ruled.includes(chosen)) method.value = chosen;
+    },
+  };
+}
 
 /** Redis does not say how much of it is ours, nor does a disk that could not be opened. */
 const told = (tier, amount) => (tier.shared && !tier.limit && !amount ? null : amount);
@@ -40,11 +179,11 @@ function tierTable() {
   return new Table({
     label: "Cache tiers",
     key: (tier) => tier.name,
+    sortable: false,
     columns: [
-      { title: "Tier", text: (tier) => tier.name, cell: (tier) => MEANING[tier.name] ?? tier.name },
+      { title: "Tier", cell: (tier) => MEANING[tier.name] ?? tier.name },
       {
         title: "State",
-        text: (tier) => `${tier.up} ${tier.fault}`,
         cell: (tier) => [state(...standing(tier)), tier.fault ? h("span", { class: "why" }, tier.fault) : ""],
       },
       numbers("Entries", (tier) => told(tier, tier.entries), count),
@@ -60,19 +199,17 @@ function tierTable() {
         title: "Read p50 / p99",
         right: true,
         hint: "the time of a lookup; memory is too quick to be timed",
-        text: (tier) => times(tier).join(),
         cell: (tier) => (tier.reads ? times(tier).join(" / ") : NONE),
       },
       numbers("Stored", (tier) => tier.stored, count),
       numbers("Evicted", (tier) => tier.evicted, count),
       numbers("Expired", (tier) => tier.expired, count),
       numbers("Purged", (tier) => tier.purged, count),
-      {
-        ...numbers("Failures", failures, count, { hint: "errors, timeouts and writes given up" }),
-        text: (tier) => kinds(tier),
+      numbers("Failures", failures, count, {
+        hint: "errors, timeouts and writes given up",
         cell: (tier) => h("span", { title: kinds(tier) }, errorFigure(failures(tier))),
-      },
-    ].map(({ sort: _, ...column }) => column),
+      }),
+    ],
   });
 }
 
@@ -86,21 +223,12 @@ function classTable() {
       return {
         element,
         update: (row) =>
-          refresh(element, JSON.stringify(row), () => [
-            missed(row.misses) ?? facts("Why it missed", [["no misses", ""]]),
-            skipped(row.skips),
-          ]),
+          refresh(element, [missed(row.misses) ?? facts("Why it missed", [["no misses", ""]]), skipped(row.skips)]),
       };
     },
-    columns: [
-      { title: "Class", sort: (row) => row.class, text: (row) => row.class, cell: (row) => row.class },
-      ...traffic({ brief: true }),
-    ],
+    columns: [words("Class", (row) => row.class), ...traffic({ brief: true })],
   });
 }
-
-const nothingLately = (methods, overview) =>
-  methods.methods.length ? hint("No call in the last minute.") : firstCall(overview);
 
 export const cache = {
   title: "Cache",
@@ -110,7 +238,7 @@ export const cache = {
     tiers.element.classList.add("cards");
     const classes = classTable();
     const health = notices();
-    const empty = h("div");
+    const [empty, command, idle] = [h("div"), firstCall(documents.overview), hint("No call in the last minute.")];
     const colours = legend();
     const note = quiet();
     const purge = purgePanel(documents, () => feed.stale("cache"));
@@ -121,23 +249,21 @@ export const cache = {
         ])
       : null;
     const disk =
-      documents.settings && has("disk")
+      documents.settings && hasTier("disk")
         ? groupSoon("Disk", "in force at once; what no longer fits is removed, the oldest first", [["disk", "size"]])
         : null;
-    const warnings = h("div", { class: "below" }, health.element);
+    const warnings = h("div", { class: "below" }, health);
     return {
       elements: [
-        section("Tiers", quiet("since the start"), tiers.element, warnings),
-        section("Classes", note, empty, classes.element, colours),
-        purge.element,
-        memory?.element ?? "",
-        disk?.element ?? "",
+        section("Tiers", quiet("since the start"), tiers, warnings),
+        section("Classes", note, empty, classes, colours),
+        purge,
+        memory,
+        disk,
       ],
-      update: ({ cache: now, methods, overview }) => {
+      update: ({ cache: now, methods }) => {
         for (const part of [classes.element, colours]) part.hidden = !now.classes.length;
-        redraw(empty, String(now.classes.length > 0), () =>
-          now.classes.length ? "" : nothingLately(methods, overview),
-        );
+        redraw(empty, !now.classes.length && (methods.methods.length ? idle : command));
         tiers.update(now.tiers);
         classes.update(now.classes);
         const said = (now.warnings ?? []).map((text) => ({ level: "warn", text }));

@@ -1,10 +1,10 @@
 // Cases of disagreement: nodes that answered one call about final data differently, and which of them was contradicted.
 
 import { h, redraw, setText, state } from "../dom.js";
-import { NONE, block, bytes, joined, moment, plural } from "../format.js";
-import { hint, methodName, quiet, section } from "../parts.js";
+import { NONE, block, bytes, joined, plural } from "../format.js";
+import { atEnd, hint, labelled, methodName, options, quiet, section, select } from "../parts.js";
 import { store } from "../store.js";
-import { Table } from "../table.js";
+import { Table, moments, words } from "../table.js";
 
 const ALL = "";
 const NOBODY = "\u0000";
@@ -43,7 +43,7 @@ function detail() {
   return {
     element,
     update: (one) =>
-      redraw(element, JSON.stringify(one), () => [
+      redraw(element, [
         h(
           "p",
           { class: "reason" },
@@ -70,42 +70,14 @@ function caseTable(several) {
     key: (one) => `${one.at} ${one.network} ${one.method} ${one.params}`,
     detail,
     columns: [
-      {
-        title: "Method",
-        sort: (one) => one.method,
-        text: (one) => one.method,
-        cell: (one) => methodName(one.method, one.method),
-      },
-      ...(several
-        ? [
-            {
-              title: "Network",
-              fold: 2,
-              sort: (one) => one.network,
-              text: (one) => one.network,
-              cell: (one) => one.network,
-            },
-          ]
-        : []),
-      { title: "When", sort: (one) => one.at, text: (one) => moment(one.at), cell: (one) => moment(one.at) },
-      {
-        title: "Block",
-        right: true,
-        fold: 1,
-        sort: (one) => one.block,
-        text: (one) => String(one.block),
-        cell: (one) => block(one.block ?? NaN),
-      },
-      {
-        title: "Contradicted",
-        sort: (one) => one.minority.join(),
-        text: (one) => one.minority.join(),
-        cell: contradicted,
-      },
+      { title: "Method", sort: (one) => one.method, cell: (one) => methodName(one.method, one.method) },
+      several && words("Network", (one) => one.network, { fold: 2 }),
+      moments("When", (one) => one.at),
+      { title: "Block", right: true, fold: 1, sort: (one) => one.block, cell: (one) => block(one.block ?? NaN) },
+      { title: "Contradicted", sort: (one) => one.minority.join(), cell: contradicted },
       {
         title: "First difference",
         look: "told",
-        text: (one) => one.difference,
         cell: (one) => h("span", { class: "words error-text" }, one.difference),
       },
     ],
@@ -134,33 +106,30 @@ export function casesSection(several) {
   const empty = h("div");
   let wanted = ALL;
   let cases = [];
-  const select = h("select", {
-    class: "field",
-    "aria-label": "Contradicted",
-    onchange: () => {
-      wanted = select.value;
-      show();
-    },
-  });
-  const label = h("label", {}, "contradicted", select);
+  const choose = () => {
+    wanted = field.value;
+    show();
+  };
+  const field = select("Contradicted", [], { onchange: choose });
+  const label = labelled(field);
   const settings = h("a", { href: SETTINGS }, "How many are compared, and what follows");
-  const element = section("Answers that differ", note, empty, table.element);
-  element.querySelector(".head").append(h("span", { class: "end" }, label, settings));
+  const element = section("Answers that differ", [note, atEnd(label, settings)], empty, table);
   element.querySelector("h2").tabIndex = -1;
   const show = () => {
-    const nodes = [...new Set([...cases.flatMap(keysOf), ...(wanted && wanted !== NOBODY ? [wanted] : [])])].sort();
-    const options = [
+    const nodes = [...new Set([...cases.flatMap(keysOf), wanted === NOBODY ? ALL : wanted])].filter(Boolean).sort();
+    const all = [
       [ALL, "any or nobody"],
       ...nodes.map((key) => [key, several ? key : key.slice(key.indexOf("/") + 1)]),
       [NOBODY, UNDECIDED],
     ];
-    redraw(select, JSON.stringify(options), () => options.map(([value, word]) => h("option", { value }, word)));
-    if (select.value !== wanted) select.value = wanted;
+    redraw(field, options(all));
+    if (field.value !== wanted) field.value = wanted;
     const found = cases.filter(fits(wanted));
     table.update(found);
     table.element.hidden = !found.length;
     label.hidden = !cases.length && wanted === ALL;
-    redraw(empty, found.length ? "" : howOften() + cases.length, () =>
+    redraw(
+      empty,
       found.length ? "" : hint(cases.length ? "No such case is kept." : `No two nodes differed yet. ${howOften()}`),
     );
   };

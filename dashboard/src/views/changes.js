@@ -2,10 +2,10 @@
 
 import { change, read } from "../api.js";
 import { describe, inWords, named } from "../described.js";
-import { confirm } from "../dialog.js";
 import { h, redraw, setText, state } from "../dom.js";
 import { moment, plural } from "../format.js";
 import { button, hint, quiet, section } from "../parts.js";
+import { confirmed } from "../popups.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 import { WAYS, routesText } from "../wording.js";
@@ -75,7 +75,7 @@ function detail() {
   let line = null;
   const back = button("Go back to before this change", async () => {
     const to = line.before ?? line.revision - 1;
-    const agreed = await confirm({
+    const agreed = await confirmed({
       title: `Go back to revision ${to}?`,
       text: `The settings as they were before “${line.text}” come into force as a new revision; every change made since is taken back.`,
       yes: "Go back",
@@ -89,10 +89,7 @@ function detail() {
     update: (now) => {
       line = now;
       back.hidden = !now.undo || !store.writable;
-      redraw(hold, JSON.stringify(now), () => [
-        now.reason ? h("p", { class: "isbad" }, now.reason) : null,
-        differenceTable(now.difference),
-      ]);
+      redraw(hold, [now.reason ? h("p", { class: "isbad" }, now.reason) : null, differenceTable(now.difference)]);
     },
   };
 }
@@ -102,39 +99,25 @@ function changesTable() {
     label: "Changes",
     key: (line) => `${line.at} ${line.revision} ${line.action}`,
     detail,
-    find: (line) => `${line.text} ${line.by} ${line.action}`,
     columns: [
-      {
-        title: "What",
-        text: (line) => line.text || line.action,
-        cell: (line) => h("span", { class: "words" }, line.text || line.action),
-      },
+      { title: "What", cell: (line) => h("span", { class: "words" }, line.text || line.action) },
       {
         title: "When",
         sort: (line) => line.at,
-        text: (line) => moment(line.at),
         cell: (line) => h("time", { datetime: new Date(line.at * 1000).toISOString() }, moment(line.at)),
       },
       {
         title: "Who",
         fold: 2,
         sort: (line) => line.by,
-        text: (line) => line.by + line.via,
         cell: (line) => [
           line.by,
           h("span", { class: "quiet" }, line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : ""),
         ],
       },
-      {
-        title: "Revision",
-        right: true,
-        fold: 1,
-        text: (line) => String(line.revision),
-        cell: (line) => String(line.revision),
-      },
+      { title: "Revision", right: true, fold: 1, cell: (line) => String(line.revision) },
       {
         title: "Outcome",
-        text: (line) => line.outcome,
         cell: (line) =>
           line.outcome === "adopted"
             ? state("good", line.action === "undo" ? "undone" : "adopted")
@@ -180,50 +163,38 @@ function settingsSection() {
       }
       undo.hidden = settings.undo === null || !store.writable;
       reload.hidden = !store.writable || base.base === null;
-      redraw(
-        hold,
-        JSON.stringify([
-          settings.revision,
-          settings.waiting,
-          settings.note,
-          settings.persisted,
-          settings.shared,
-          settings.adopted,
-          base,
-        ]),
-        () => [
-          h(
-            "p",
-            {},
-            h("b", {}, `Revision ${settings.revision}`),
-            ` · ${settings.adopted} of ${settings.workers.length} ${settings.workers.length === 1 ? "worker has" : "workers have"} it · `,
-            settings.persisted ? ["kept in ", h("code", {}, settings.persisted)] : settings.note || "lost at a restart",
-          ),
-          settings.shared
-            ? h(
-                "p",
-                {},
-                state(
-                  settings.shared.up ? "good" : "warn",
-                  settings.shared.up
-                    ? "shared with the other hosts through Redis"
-                    : "Redis cannot be reached: changes stay on this host until it can",
-                ),
-              )
-            : null,
-          settings.waiting.length
-            ? h(
-                "p",
-                {},
-                state("warn", ""),
-                "These wait for a restart: ",
-                settings.waiting.map((path) => h("code", {}, `${path} `)),
-              )
-            : null,
-          h("h3", {}, base.base ? `What differs from ${base.base}` : "What differs from the start"),
-          differenceTable(base.difference),
-        ],
-      );
+      redraw(hold, [
+        h(
+          "p",
+          {},
+          h("b", {}, `Revision ${settings.revision}`),
+          ` · ${settings.adopted} of ${settings.workers.length} ${settings.workers.length === 1 ? "worker has" : "workers have"} it · `,
+          settings.persisted ? ["kept in ", h("code", {}, settings.persisted)] : settings.note || "lost at a restart",
+        ),
+        settings.shared
+          ? h(
+              "p",
+              {},
+              state(
+                settings.shared.up ? "good" : "warn",
+                settings.shared.up
+                  ? "shared with the other hosts through Redis"
+                  : "Redis cannot be reached: changes stay on this host until it can",
+              ),
+            )
+          : null,
+        settings.waiting.length
+          ? h(
+              "p",
+              {},
+              state("warn", ""),
+              "These wait for a restart: ",
+              settings.waiting.map((path) => h("code", {}, `${path} `)),
+            )
+          : null,
+        h("h3", {}, base.base ? `What differs from ${base.base}` : "What differs from the start"),
+        differenceTable(base.difference),
+      ]);
     },
   };
 }
@@ -243,7 +214,7 @@ export const changes = {
     const now = settingsSection();
     const note = quiet();
     return {
-      elements: [now.element, section("Record of changes", note, table.element)],
+      elements: [now, section("Record of changes", note, table)],
       update: ({ changes: { changes: lines }, settings }) => {
         table.update(lines);
         setText(note, `${plural(lines.length, "line")}, newest first`);

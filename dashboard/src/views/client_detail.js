@@ -20,17 +20,17 @@ function methodsOf(client) {
   return new Table({
     label: `Methods of ${client}`,
     key: (row) => row.method,
+    sortable: false,
     columns: [
       {
         title: "Method",
-        text: (row) => row.method,
         cell: (row) => (row.method === "other" ? "without a rule, or beyond 64 methods" : methodName(row.method)),
       },
       numbers("Calls", (row) => row.calls, count),
       numbers("Hits", (row) => row.hits, count),
       numbers("Failed", (row) => row.errors, count, { hint: "what the proxy or its nodes failed at" }),
       numbers("Its mistakes", (row) => row.client_errors, count, { hint: "errors by its own doing" }),
-    ].map(({ sort: _, ...column }) => column),
+    ],
   });
 }
 
@@ -74,7 +74,7 @@ export function clientDetail(name) {
     table.update(methods);
     table.element.hidden = since.hidden = !methods.length;
     none.hidden = methods.length > 0;
-    refresh(sums, JSON.stringify([range, whole, client]), () => [
+    refresh(sums, [
       facts(
         range === "1h" ? "Last hour" : "Last day",
         whole
@@ -132,14 +132,10 @@ export function clientDetail(name) {
       "div",
       { class: "client" },
       h("div", { class: "inline" }, pick, word),
-      h(
-        "div",
-        { class: "charts three" },
-        charts.map((one) => one.element),
-      ),
+      h("div", { class: "charts three" }, charts),
       sums,
       since,
-      table.element,
+      table,
       none,
     ),
     update: ask,

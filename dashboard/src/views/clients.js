@@ -1,13 +1,124 @@
 // Who calls: the holders of API keys, what each may, and what was refused to them.
 
+import { change } from "../api.js";
 import { h, setText, state } from "../dom.js";
 import { count, percent, rate, span } from "../format.js";
-import { hint, quiet, section } from "../parts.js";
+import { atEnd, button, copyButton, foldedForm, hint, input, quiet, section } from "../parts.js";
 import { store } from "../store.js";
-import { Table, numbers } from "../table.js";
+import { Table, numbers, words } from "../table.js";
 import { clientDetail } from "./client_detail.js";
-import { holderButtons, newHolder, shownOnce } from "./keys.js";
 import { groupSoon } from "./setting.js";
+
+const KEYS = ["clients", "keys"];
+
+/** Ask for a key, and collect its hash for `name`: {key, hash}; the key itself is for the holder alone. */
+async function collect(name) {
+  const made = await change("POST", "keys", {});
+  const { hash } = made;
+  const path = [...KEYS, name];
+  if (store.inForce(path)) store.set([...path, "hashes"], [...(store.value([...path, "hashes"]) ?? []), hash]);
+  else store.set(path, { ...(store.value(path) ?? {}), hashes: [...(store.value(path)?.hashes ?? []), hash] });
+  return made;
+}
+
+/** One new key, until it is done with. */
+function shownKey(name, { key: made, hash }) {
+  const key = h("code", { tabindex: "0" }, made);
+  const when = h("span");
+  const element = h(
+    "div",
+    { class: "note once", role: "status" },
+    h("p", {}, "The key of ", h("b", {}, name), ". It is shown this once, and ", when),
+    key,
+    h(
+      "div",
+      { class: "buttons" },
+      copyButton(made),
+      button("Done", () => element.remove()),
+    ),
+  );
+  const update = () =>
+    setText(
+      when,
+      store.inForce([...KEYS, name, "hashes"])?.includes(hash)
+        ? "works now:"
+        : "works as soon as the change below is applied:",
+    );
+  return { element, update, focus: () => key.focus() };
+}
+
+/** Where new keys are shown, once: a second one leaves the first in sight. */
+function shownOnce() {
+  const element = h("div");
+  let shown = [];
+  const update = () => {
+    shown = shown.filter((one) => one.element.isConnected);
+    for (const one of shown) one.update();
+  };
+  return {
+    element,
+    update,
+    show: (name, made) => {
+      const one = shownKey(name, made);
+      element.append(one.element);
+      shown.push(one);
+      update();
+      one.focus();
+      return true;
+    },
+  };
+}
+
+/** A form for a new holder. */
+function newHolder(once) {
+  const more = { required: true, placeholder: "my-dapp", pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", maxlength: "64" };
+  const name = input("Name of the holder", more);
+  const word = h("span", { class: "isbad", role: "alert" });
+  const submit = async () => {
+    if (store.value([...KEYS, name.value])) return setText(word, `There is a client ${name.value} already.`);
+    try {
+      return once.show(name.value, await collect(name.value));
+    } catch (problem) {
+      return setText(word, problem.message);
+    }
+  };
+  return foldedForm({
+    title: "Make a key",
+    fields: h("label", {}, "for", name),
+    send: "Make",
+    after: [quiet("the name is what metrics and this page show"), word],
+    submit,
+    left: () => setText(word, ""),
+  });
+}
+
+/** What can be done to a holder: another key, keys off and on, removal. */
+function holderButtons(name, once) {
+  const path = [...KEYS, name];
+  const word = h("span", { class: "isbad", role: "alert" });
+  const more = button("Another key", async () => {
+    try {
+      once.show(name, await collect(name));
+    } catch (problem) {
+      setText(word, problem.message);
+    }
+  });
+  const toggle = button("", () => store.set([...path, "enabled"], store.value([...path, "enabled"]) === false));
+  const remove = button("", () => store.set(path, store.value(path) === null ? store.inForce(path) : null), {
+    class: "plain danger",
+  });
+  const element = h("div", { class: "buttons" }, more, toggle, remove, word);
+  return {
+    element,
+    update: () => {
+      element.hidden = !store.writable || !store.inForce(path);
+      setText(toggle, store.value([...path, "enabled"]) === false ? "Enable its keys" : "Disable its keys");
+      setText(remove, store.value(path) === null ? "Do not remove" : "Remove");
+      toggle.classList.toggle("drafted", store.changed([...path, "enabled"]));
+      more.disabled = toggle.disabled = store.value(path) === null;
+    },
+  };
+}
 
 const LIMITS = ["rate", "burst", "concurrency", "batch", "allow", "deny"];
 const OPEN = [
@@ -55,7 +166,7 @@ function holder(once) {
     const buttons = holderButtons(name, once);
     const past = clientDetail(name);
     return {
-      element: h("div", {}, past.element, may?.element ?? "", buttons.element),
+      element: h("div", {}, past, may, buttons),
       update: () => {
         past.update();
         may?.update();
@@ -73,8 +184,8 @@ function clientTable(once) {
     sort: 2,
     detail: holder(once),
     columns: [
-      { title: "Client", sort: (client) => client.name, text: (client) => client.name, cell: (client) => client.name },
-      { title: "State", text: (client) => stateOf(client).join(), cell: (client) => state(...stateOf(client)) },
+      words("Client", (client) => client.name),
+      { title: "State", cell: (client) => state(...stateOf(client)) },
       numbers("Calls", (client) => client.calls_per_second, rate),
       numbers("Since the start", (client) => client.calls_total, count),
       numbers("Hit ratio", (client) => client.hit_ratio, percent, { hint: "since the start" }),
@@ -90,10 +201,9 @@ function clientTable(once) {
         title: "Last seen",
         right: true,
         sort: (client) => client.seen,
-        text: (client) => span(client.seen),
         cell: (client) => (client.seen === null ? "never" : [span(client.seen), h("span", { class: "unit" }, " ago")]),
       },
-      { title: "May", text: limits, cell: (client) => h("span", { class: "words" }, limits(client)) },
+      { title: "May", cell: (client) => h("span", { class: "words" }, limits(client)) },
     ],
   });
 }
@@ -110,8 +220,7 @@ export const clients = {
       "No API key is in use; everybody who reaches the proxy may call. Make a key here, or with a command for the config file:",
       "rpcaccel key NAME",
     );
-    const element = section("Clients", note, made.form, once.element, table.element, empty);
-    element.querySelector(".head").append(h("span", { class: "end" }, made.open));
+    const element = section("Clients", [note, atEnd(made.open)], made.form, once, table, empty);
     made.open.hidden = !store.writable;
     const open = documents.settings
       ? groupSoon("Calls without a key", "limits of each address (IPv6: of each /64)", OPEN)
@@ -123,7 +232,7 @@ export const clients = {
       once.update();
     };
     return {
-      elements: [element, open?.element ?? ""],
+      elements: [element, open],
       update: ({ clients: now }) => {
         last = now?.clients ?? [];
         setText(note, now?.require_key ? "a key is required" : "calls without a key are allowed");

@@ -3,15 +3,15 @@
 import { read } from "../api.js";
 import { h, redraw, refresh, state } from "../dom.js";
 import { NONE, count, duration, joined, moment, plural } from "../format.js";
-import { FAILED, errorsAt, facts, methodName } from "../parts.js";
-import { Table, numbers } from "../table.js";
+import { FAILED, errorsAt, facts, listing, methodName, paced } from "../parts.js";
+import { Table, moments, numbers, words } from "../table.js";
 
 const SAMPLES_EVERY = 4000;
 
 /** Whose doing an error is: level and word. */
-export const WORDS = { service: ["bad", "failed"], client: ["idle", "by callers"], refused: ["warn", "refused"] };
+export const FAULT_WORDS = { service: ["bad", "failed"], client: ["idle", "by callers"], refused: ["warn", "refused"] };
 
-const fault = ({ fault: whose }) => state(...WORDS[whose]);
+const fault = ({ fault: whose }) => state(...FAULT_WORDS[whose]);
 /** The name that most come from, or how many there are. */
 const mostly = (name, counts, what) =>
   name ?? (Object.keys(counts).length ? plural(Object.keys(counts).length, what) : NONE);
@@ -26,42 +26,20 @@ const spread = (title, name) => ({
   title,
   hint: "that most of the latest come from",
   sort: name,
-  text: name,
   cell: (group) => named(name(group)),
 });
 
+const ATTEMPTS = [["Node"], ["Asked after", "right"], ["Took", "right"], ["Ended", "words"], ["What it said", "words"]];
+
 function attempts(sample) {
-  if (!sample.attempts.length) return null;
-  const row = ({ node, start, seconds, end, said }) =>
-    h(
-      "tr",
-      {},
-      h("td", {}, node),
-      h("td", { class: "right" }, start ? joined(duration(start)) : "at once"),
-      h("td", { class: "right" }, joined(duration(seconds))),
-      h("td", { class: "words" }, FAILED[end] ?? end),
-      h("td", { class: "words" }, said || NONE),
-    );
-  return h(
-    "div",
-    { class: "attempts", tabindex: "0", role: "region", "aria-label": "Attempts" },
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          [["Node"], ["Asked after", "right"], ["Took", "right"], ["Ended"], ["What it said"]].map(([title, side]) =>
-            h("th", { scope: "col", class: side }, h("span", {}, title)),
-          ),
-        ),
-      ),
-      h("tbody", {}, sample.attempts.map(row)),
-    ),
-  );
+  const row = ({ node, start, seconds, end, said }) => [
+    node,
+    start ? joined(duration(start)) : "at once",
+    joined(duration(seconds)),
+    FAILED[end] ?? end,
+    said || NONE,
+  ];
+  return sample.attempts.length ? listing("Attempts", ATTEMPTS, sample.attempts.map(row)) : null;
 }
 
 function sampleOf(sample) {
@@ -99,22 +77,21 @@ const counted = (title, counts) =>
 function detail(first) {
   const told = h("div", { class: "facts" });
   const list = h("ul", { class: "samples" });
-  let askedAt = -Infinity;
-  const ask = async () => {
-    askedAt = performance.now();
+  const ask = paced(SAMPLES_EVERY, async () => {
     const opened = await read(`errors/${first.id}`).catch(() => null);
     if (opened)
-      refresh(list, JSON.stringify(opened.samples), () =>
+      refresh(
+        list,
         opened.samples.length
           ? opened.samples.map(sampleOf)
           : h("li", { class: "quiet" }, "No call of it was kept whole."),
       );
-  };
+  });
   return {
     element: h("div", {}, told, h("h3", {}, "The latest that were kept whole"), list),
     update: (group) => {
-      if (performance.now() - askedAt > SAMPLES_EVERY) ask();
-      refresh(told, JSON.stringify(group), () => [
+      ask();
+      refresh(told, [
         facts("In all", [
           ["errors", joined(count(group.count))],
           ["first", moment(group.first_seen)],
@@ -128,11 +105,11 @@ function detail(first) {
   };
 }
 
-const RANKS = Object.keys(WORDS);
+const RANKS = Object.keys(FAULT_WORDS);
 /** Failures first, then mistakes of callers, then refusals, which are many; the most frequent of each first. */
 export const byFault = (one, two) => RANKS.indexOf(one.fault) - RANKS.indexOf(two.fault) || two.lately - one.lately;
 
-export function groupTable(severalNetworks, minutes) {
+export function groupTable(severalNetworks) {
   const table = new Table({
     label: "Errors that clients got",
     key: (group) => group.id,
@@ -140,24 +117,11 @@ export function groupTable(severalNetworks, minutes) {
     find: (group) =>
       `${group.method} ${group.code} ${group.text} ${group.kind} ${Object.keys(group.clients).join(" ")} ${Object.keys(group.nodes).join(" ")}`,
     columns: [
-      { title: "Method", sort: (group) => group.method, text: (group) => group.method, cell: method },
-      ...(severalNetworks
-        ? [
-            {
-              title: "Network",
-              fold: 2,
-              sort: (group) => group.network,
-              text: (group) => group.network,
-              cell: (group) => group.network,
-            },
-          ]
-        : []),
-      { title: "Whose doing", sort: (group) => group.fault, text: (group) => group.fault, cell: fault },
+      { title: "Method", sort: (group) => group.method, cell: method },
+      severalNetworks && words("Network", (group) => group.network, { fold: 2 }),
+      { title: "Whose doing", sort: (group) => group.fault, cell: fault },
       numbers("Last minute", (group) => group.minute, count, { fold: 1 }),
-      {
-        ...numbers("In range", (group) => group.lately, count, { hint: "within the time that is chosen above" }),
-        text: (group) => `${count(group.lately)} ${minutes()}`,
-      },
+      numbers("In range", (group) => group.lately, count, { hint: "within the time that is chosen above" }),
       numbers(
         "Code",
         (group) => group.code,
@@ -166,18 +130,11 @@ export function groupTable(severalNetworks, minutes) {
       {
         title: "Text, numbers and hashes folded",
         look: "told",
-        text: (group) => group.text,
         cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts"),
       },
       spread("Node", (group) => mostly(group.node, group.nodes, "node")),
       spread("Client", (group) => mostly(group.client, group.clients, "client")),
-      {
-        title: "Last",
-        fold: 3,
-        sort: (group) => group.last_seen,
-        text: (group) => moment(group.last_seen),
-        cell: (group) => moment(group.last_seen),
-      },
+      moments("Last", (group) => group.last_seen, { fold: 3 }),
     ],
   });
   table.element.classList.add("cards", "error-groups");
@@ -187,12 +144,11 @@ export function groupTable(severalNetworks, minutes) {
 /** The errors of one method in short, with a link to all of them; asked for while its row is open. */
 export function errorsOf({ network, method: name }) {
   const hold = h("div", { class: "method-errors" });
-  let askedAt = -Infinity;
-  const ask = async () => {
-    askedAt = performance.now();
+  const ask = paced(SAMPLES_EVERY, async () => {
     const found = await read(`errors?${new URLSearchParams({ network, method: name })}`).catch(() => null);
     const groups = (found?.groups ?? []).filter((group) => group.lately).sort((one, two) => two.lately - one.lately);
-    redraw(hold, JSON.stringify(groups.map(({ id, lately }) => [id, lately])), () =>
+    redraw(
+      hold,
       groups.length
         ? [
             h("h3", {}, "Its errors, last hour"),
@@ -222,6 +178,6 @@ export function errorsOf({ network, method: name }) {
           ]
         : "",
     );
-  };
-  return { element: hold, update: () => performance.now() - askedAt > SAMPLES_EVERY && ask() };
+  });
+  return { element: hold, update: ask };
 }

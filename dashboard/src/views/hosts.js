@@ -48,7 +48,6 @@ const lately = (value) => (host) => (host.state === "silent" ? null : value(host
 const COLUMNS = [
   {
     title: "Host",
-    text: (host) => `${host.name}${host.here}`,
     cell: (host) => [
       h("span", { class: "name", title: host.name }, host.name),
       host.here ? h("span", { class: "quiet of" }, " (this one)") : "",
@@ -57,7 +56,6 @@ const COLUMNS = [
   {
     title: "State",
     look: "elastic",
-    text: (host) => (host.state ? `${host.state} ${whyOf(host)}` : ""),
     cell: (host) =>
       host.state
         ? h(
@@ -72,32 +70,30 @@ const COLUMNS = [
     "Calls",
     lately((host) => host.calls_per_second),
     rate,
-    { sort: null },
   ),
   numbers(
     "Hit ratio",
     lately((host) => host.hit_ratio),
     percent,
-    { sort: null, fold: 5 },
+    { fold: 5 },
   ),
   numbers(
     "Errors",
     lately((host) => host.error_ratio),
     percent,
-    { sort: null, fold: 6, hint: "of the calls that the proxy accepted" },
+    { fold: 6, hint: "of the calls that the proxy accepted" },
   ),
-  { title: "Head", right: true, fold: 4, text: (host) => JSON.stringify([host.heads, host.state]), cell: headCell },
+  { title: "Head", right: true, fold: 4, cell: headCell },
   {
     title: "Settings",
     right: true,
     fold: 2,
     hint: "number of the shared settings that it saw last",
-    text: (host) => `${host.revision}`,
     cell: (host) => (host.heads ? String(host.revision) : ""),
   },
-  { title: "Version", right: true, fold: 3, text: (host) => host.version, cell: (host) => host.version ?? "" },
-  numbers("Workers", (host) => host.workers, count, { sort: null, fold: 1 }),
-  { title: "", name: "Page", fold: 1, text: (host) => `${host.page}${host.here}`, cell: pageOf },
+  { title: "Version", right: true, fold: 3, cell: (host) => host.version ?? "" },
+  numbers("Workers", (host) => host.workers, count, { fold: 1 }),
+  { title: "", name: "Page", fold: 1, cell: pageOf },
 ];
 
 function detail() {
@@ -105,32 +101,28 @@ function detail() {
   const update = (host) =>
     redraw(
       element,
-      JSON.stringify([{ ...host, heard: 0, uptime: Math.round((host.uptime ?? 0) / 60) }, host.heard > 5]),
-      () =>
-        host.heads
-          ? [
-              whyOf(host) ? h("p", { class: "reason" }, whyOf(host)) : null,
-              h(
-                "div",
-                { class: "facts" },
-                facts("This run", [
-                  ["up for", span(host.uptime)],
-                  ["id", h("code", {}, host.run)],
-                  ["miss p99", joined(duration(host.miss_p99))],
-                  ["page", pageOf(host) || (host.here ? "this one" : "not known")],
-                ]),
-                facts("Heads", [
-                  ...host.heads.map(({ network, head, lag }) => [network, `${block(head)}${lag ? ` (−${lag})` : ""}`]),
-                  ...(host.networks > host.heads.length
-                    ? [[`and ${host.networks - host.heads.length} more, not told`, ""]]
-                    : []),
-                ]),
-              ),
-            ]
-          : facts("All that are heard", [
-              ["hosts", String(host.hosts)],
-              ["workers", String(host.workers)],
-            ]),
+      host.heads
+        ? [
+            whyOf(host) ? h("p", { class: "reason" }, whyOf(host)) : null,
+            h(
+              "div",
+              { class: "facts" },
+              facts("This run", [
+                ["up for", span(host.uptime)],
+                ["id", h("code", {}, host.run)],
+                ["miss p99", joined(duration(host.miss_p99))],
+                ["page", pageOf(host) || (host.here ? "this one" : "not known")],
+              ]),
+              facts("Heads", [
+                ...host.heads.map(({ network, head, lag }) => [network, `${block(head)}${lag ? ` (−${lag})` : ""}`]),
+                host.networks > host.heads.length && [`and ${host.networks - host.heads.length} more, not told`, ""],
+              ]),
+            ),
+          ]
+        : facts("All that are heard", [
+            ["hosts", String(host.hosts)],
+            ["workers", String(host.workers)],
+          ]),
     );
   return { element, update };
 }
@@ -158,14 +150,13 @@ function saidOf({ note, unreadable, hosts, together }) {
 /** The section takes no room where no Redis is shared, and a line where no other host is known. */
 export function hostsSection() {
   const said = h("span");
-  const table = new Table({ label: "Hosts", key: (host) => host.run, columns: COLUMNS, detail });
+  const table = new Table({ label: "Hosts", sortable: false, key: (host) => host.run, columns: COLUMNS, detail });
   let [all, last] = [false, null];
   const more = button("", () => {
     all = !all;
     update(last);
   });
-  const element = section("Hosts", said, table.element);
-  element.querySelector(".head").append(more);
+  const element = section("Hosts", [said, more], table);
   element.classList.add("hosts");
   element.hidden = true;
   const update = (found) => {
@@ -173,9 +164,7 @@ export function hostsSection() {
     element.hidden = !found?.shared;
     if (!found?.shared) return;
     const { hosts, together } = found;
-    redraw(said, JSON.stringify([found.note, found.unreadable, together, hosts.map(({ state: now }) => now)]), () =>
-      saidOf(found),
-    );
+    redraw(said, saidOf(found));
     more.hidden = hosts.length <= MANY;
     setText(more, all ? "Those to look at" : `Show all ${hosts.length}`);
     table.element.hidden = hosts.length < 2;

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { bytesPerSecond, count, duration, joined, percent, rate } from "../format.js";
 import { MEANING, errorFigure, methodName, mix } from "../parts.js";
-import { Table, numbers } from "../table.js";
+import { Table, numbers, words } from "../table.js";
 
 const NONE = [];
 
@@ -19,7 +19,6 @@ function byTier(tiers) {
     fold: 2,
     sort: tier(tiers.at(-1)),
     hint: "the hit ratio by tier",
-    text: (row) => tiers.map((name) => percent(tier(name)(row))).join(),
     cell: (row) =>
       tiers.map((name, index) =>
         index
@@ -32,37 +31,29 @@ function byTier(tiers) {
 /** `tiers`: the names of those that a column is to tell apart. */
 export const traffic = ({ brief = false, tiers = NONE } = {}) => [
   numbers("Calls", (row) => row.calls_per_second, rate),
-  ...(brief
-    ? []
-    : [numbers("Share", (row) => row.share, percent, { hint: "of all calls in the last minute", fold: 5 })]),
-  { title: "Answered by", fold: 6, text: (row) => JSON.stringify(row.sources), cell: (row) => mix(row.sources) },
-  {
-    ...numbers("Hit ratio", (row) => row.hit_ratio, percent, {
-      hint: "answered by the proxy itself, in the last minute",
-    }),
-    text: (row) => `${percent(row.hit_ratio)}${count(row.calls)}`,
+  !brief && numbers("Share", (row) => row.share, percent, { hint: "of all calls in the last minute", fold: 5 }),
+  { title: "Answered by", fold: 6, cell: (row) => mix(row.sources) },
+  numbers("Hit ratio", (row) => row.hit_ratio, percent, {
+    hint: "answered by the proxy itself, in the last minute",
     cell: (row) => [
       joined(percent(row.hit_ratio)),
       h("span", { class: "unit of" }, row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused))}`),
     ],
-  },
-  ...(tiers.length > 1 ? [byTier(tiers)] : []),
+  }),
+  tiers.length > 1 && byTier(tiers),
   numbers("Hit p50", (row) => row.hit?.p50, duration, { fold: 7 }),
-  ...(brief ? [] : [numbers("Hit p90", (row) => row.hit?.p90, duration, { fold: 3 })]),
+  !brief && numbers("Hit p90", (row) => row.hit?.p90, duration, { fold: 3 }),
   numbers("Hit p99", (row) => row.hit?.p99, duration, { fold: 8 }),
   numbers("Miss p50", (row) => row.miss?.p50, duration, { fold: 7 }),
-  ...(brief ? [] : [numbers("Miss p90", (row) => row.miss?.p90, duration, { fold: 3 })]),
+  !brief && numbers("Miss p90", (row) => row.miss?.p90, duration, { fold: 3 }),
   numbers("Miss p99", (row) => row.miss?.p99, duration),
-  {
-    ...numbers("Errors", (row) => row.errors, count, {
-      hint: "calls that failed in the last minute; mistakes of callers apart",
-    }),
-    text: (row) => `${row.errors} ${row.client_errors ?? 0}`,
+  numbers("Errors", (row) => row.errors, count, {
+    hint: "calls that failed in the last minute; mistakes of callers apart",
     cell: (row) => [
       errorFigure(row.errors),
       row.client_errors ? h("span", { class: "unit" }, ` · ${joined(count(row.client_errors))} by callers`) : "",
     ],
-  },
+  }),
   numbers("Sent", (row) => row.bytes_per_second, bytesPerSecond, { fold: 4 }),
 ];
 
@@ -74,31 +65,10 @@ export function methodTable(severalNetworks, { brief = false, tiers = NONE, deta
     sort: severalNetworks ? 2 : 1,
     find: (method) => `${method.method} ${method.classes.join(" ")}`,
     columns: [
-      {
-        title: "Method",
-        sort: (method) => method.method,
-        text: (method) => method.method,
-        cell: (method) => methodName(method.method),
-      },
-      ...(severalNetworks
-        ? [
-            {
-              title: "Network",
-              fold: 9,
-              sort: (method) => method.network,
-              text: (method) => method.network,
-              cell: (method) => method.network,
-            },
-          ]
-        : []),
+      { title: "Method", sort: (method) => method.method, cell: (method) => methodName(method.method) },
+      severalNetworks && words("Network", (method) => method.network, { fold: 9 }),
       ...traffic({ brief, tiers }),
-      {
-        title: "Class",
-        fold: 1,
-        sort: (method) => method.classes.join(),
-        text: (method) => method.classes.join(),
-        cell: (method) => method.classes.join(", "),
-      },
+      { title: "Class", fold: 1, sort: (method) => method.classes.join(), cell: (method) => method.classes.join(", ") },
     ],
   });
 }

@@ -4,11 +4,84 @@ import { read } from "../api.js";
 import { Chart } from "../chart.js";
 import { h, redraw, refresh, setText } from "../dom.js";
 import { count, duration, joined, lately, percent, plural, rate } from "../format.js";
-import { MEANING, bars, facts, filterField, firstCall, legend, missed, quiet, section, skipped } from "../parts.js";
-import { tiers } from "../tiers.js";
+import {
+  MEANING,
+  STEP_WORDS,
+  atEnd,
+  bars,
+  facts,
+  filterField,
+  firstCall,
+  input,
+  legend,
+  missed,
+  paced,
+  quiet,
+  section,
+  select,
+  skipped,
+} from "../parts.js";
+import { store, tierNames } from "../store.js";
+import { CACHE, ruleWords } from "../wording.js";
 import { errorsOf } from "./error_groups.js";
 import { methodTable } from "./method_table.js";
-import { rulePanel } from "./rule.js";
+import { pathOf } from "./setting.js";
+
+const NONE = { cache: "", max_age: 0, stale: 0 };
+
+/** Who may not change the rule reads it. */
+function rulePanel({ network, method }) {
+  const rules = ["networks", network, "rules"];
+  const path = [...rules, method];
+  const cache = select("kept", Object.entries(CACHE));
+  const seconds = { class: "field weight", type: "number", min: "0", max: "86400", step: "any" };
+  const age = input("for at most, seconds", seconds);
+  const stale = input("then while it is fetched anew, seconds", seconds);
+  const pattern = quiet();
+  const told = h("p");
+  const fields = [cache, age, stale];
+  const collect = () => {
+    const wanted = { cache: cache.value, max_age: Number(age.value) || 0, stale: Number(stale.value) || 0 };
+    const empty = JSON.stringify(wanted) === JSON.stringify(NONE);
+    store.set(path, empty && !patternOf() ? null : wanted);
+  };
+  const patternOf = () =>
+    Object.keys(store.inForce(rules) ?? {}).find((name) => name.endsWith("*") && method.startsWith(name.slice(0, -1)));
+  for (const field of fields) field.addEventListener("change", collect);
+  const form = h(
+    "div",
+    { class: "inline" },
+    h("label", {}, "kept", cache),
+    h("label", {}, "for at most", age, "s"),
+    h("label", {}, "then, while it is fetched anew, for", stale, "s"),
+    quiet("0: no limit of its own"),
+  );
+  const element = h(
+    "div",
+    { class: "rule" },
+    h("h3", {}, "Its cache rule"),
+    store.writable ? form : told,
+    h("p", {}, pathOf(path), " ", pattern),
+  );
+  return {
+    element,
+    update: () => {
+      element.hidden = !store.current || store.inForce(["networks", network]) === undefined;
+      const covering = patternOf();
+      const rule = { ...NONE, ...(store.value(path) ?? (covering ? store.inForce([...rules, covering]) : null)) };
+      [
+        ["cache", cache],
+        ["max_age", age],
+        ["stale", stale],
+      ].forEach(([name, field]) => {
+        if (document.activeElement !== field && field.value !== String(rule[name])) field.value = rule[name];
+      });
+      setText(told, `Answers are kept ${ruleWords(rule)}.`);
+      element.classList.toggle("drafted", store.changed(path));
+      setText(pattern, covering ? `The rule “${covering}” covers it, too.` : "");
+    },
+  };
+}
 
 const PAST_EVERY = 5000;
 
@@ -49,29 +122,16 @@ function detail(first) {
   const told = h("div", { class: "facts" });
   const rule = rulePanel(first);
   const failed = errorsOf(first);
-  let askedAt = -Infinity;
-  const ask = async () => {
-    askedAt = performance.now();
+  const ask = paced(PAST_EVERY, async () => {
     const query = new URLSearchParams({ network: first.network, method: first.method });
     const past = await read(`methods/history?${query}`).catch(() => null);
     if (past) for (const chart of charts) chart.update(past);
-  };
+  });
   return {
-    element: h(
-      "div",
-      {},
-      h(
-        "div",
-        { class: "charts three" },
-        charts.map((chart) => chart.element),
-      ),
-      told,
-      failed.element,
-      rule.element,
-    ),
+    element: h("div", {}, h("div", { class: "charts three" }, charts), told, failed, rule),
     update: (method) => {
-      if (performance.now() - askedAt > PAST_EVERY) ask();
-      refresh(told, JSON.stringify(method), () => figuresOf(method));
+      ask();
+      refresh(told, figuresOf(method));
       failed.update();
       rule.update(method);
     },
@@ -79,16 +139,6 @@ function detail(first) {
   };
 }
 
-const STEPS = {
-  parse: "reading the request",
-  plan: "planning",
-  memory: "looking in memory",
-  disk: "reading from the disk",
-  redis: "asking Redis",
-  flight: "waiting for the same call",
-  forward: "asking nodes",
-  encode: "writing the answer",
-};
 const AT_ONCE = ["local", "memory", "refused"];
 
 /** Where the seconds of a method go: what was answered at once as a whole, the rest by its steps. */
@@ -106,12 +156,11 @@ function timesOf({ seconds, sources, steps }) {
   };
   const rows = [
     ...AT_ONCE.filter((name) => seconds[name]).map((name) => [MEANING[name], seconds[name], calls(name)]),
-    ...Object.entries(steps).map(([step, taken]) => [STEPS[step] ?? step, taken, times[step] ?? 0]),
-    ...(slow
-      ? [["the proxy itself", Math.max(0, slow - stepped), calls("disk", "redis", "flight", "node", "partial")]]
-      : []),
+    ...Object.entries(steps).map(([step, taken]) => [STEP_WORDS[step] ?? step, taken, times[step] ?? 0]),
+    slow > 0 && ["the proxy itself", Math.max(0, slow - stepped), calls("disk", "redis", "flight", "node", "partial")],
   ];
   return rows
+    .filter(Boolean)
     .sort(([, one], [, two]) => two - one)
     .map(([name, taken, many]) => [
       name,
@@ -140,12 +189,13 @@ function stepsSection() {
   return {
     element: section("Where the time goes", quiet("all methods, last minute"), hold),
     update: (steps) =>
-      redraw(hold, JSON.stringify(steps), () =>
+      redraw(
+        hold,
         steps.length
           ? bars(
               "",
               steps.map((step) => [
-                STEPS[step.step] ?? step.step,
+                STEP_WORDS[step.step] ?? step.step,
                 step.seconds,
                 `${plural(step.count, "time")}, p50 ${joined(duration(step.p50))}, p99 ${joined(duration(step.p99))}`,
               ]),
@@ -159,14 +209,16 @@ export const methods = {
   title: "Methods",
   needs: { methods: { path: "methods" } },
   build: (documents) => {
-    const table = methodTable(documents.overview.networks.length > 1, { detail, tiers: tiers() });
+    const table = methodTable(documents.overview.networks.length > 1, { detail, tiers: tierNames() });
     const note = quiet();
-    const empty = h("div");
+    const [empty, command] = [h("div"), firstCall(documents.overview)];
     const steps = stepsSection();
-    const field = filterField(table, "methods", () => tell());
+    const field = filterField("methods by name", (text) => {
+      table.filter(text);
+      tell();
+    });
     const colours = legend();
-    const element = section("Methods", note, empty, table.element, colours);
-    element.querySelector(".head").append(h("span", { class: "end" }, field));
+    const element = section("Methods", [note, atEnd(field)], empty, table, colours);
     let last = { methods: [], minute: null };
     const tell = () =>
       setText(
@@ -176,13 +228,13 @@ export const methods = {
           : `${table.shown === last.methods.length ? last.methods.length : `${table.shown} of ${last.methods.length}`} called since the start${last.minute ? ` · figures of the last ${lately(last.minute)}` : ""}`,
       );
     return {
-      elements: [element, steps.element],
+      elements: [element, steps],
       update: ({ methods: now, overview }) => {
         last = now;
         table.update(now.methods);
         tell();
         for (const part of [table.element, colours, field]) part.hidden = !now.methods.length;
-        redraw(empty, String(now.methods.length > 0), () => (now.methods.length ? "" : firstCall(overview)));
+        redraw(empty, !now.methods.length && command);
         steps.update(overview.steps);
       },
       drafted: () => table.update(last.methods),

@@ -1,12 +1,77 @@
 // The report on nodes over the hour or the day: what each is worth, suggested weights, and the cases of disagreement.
 
 import { read } from "../api.js";
-import { h, setText } from "../dom.js";
-import { span } from "../format.js";
-import { choice, quiet, section } from "../parts.js";
+import { h, redraw, setText } from "../dom.js";
+import { NONE, joined, percent, span } from "../format.js";
+import { atEnd, button, choice, listing, quiet, section } from "../parts.js";
+import { store } from "../store.js";
 import { casesSection } from "./cases.js";
-import { suggestion } from "./suggested.js";
 import { worthTable } from "./worth.js";
+
+/** "71 % → 86 %": weights count in relation to each other alone. */
+function shares(nodes, node) {
+  const tier = nodes.filter((one) => one.tier === node.tier);
+  const of = (weight) => joined(percent(weight(node) / tier.reduce((sum, one) => sum + weight(one), 0)));
+  const [now, then] = [of((one) => one.weight), of((one) => one.suggested_weight.value)];
+  return now === then ? now : `${now} → ${then}`;
+}
+
+const weights = ({ weight, suggested_weight: { value } }) =>
+  weight === value ? `stays ${weight}` : `${weight} → ${value}`;
+
+const HEADS = [["Node"], ["Weight", "right"], ["Share of calls", "right"], ["Why", "words"]];
+
+function table(nodes) {
+  const name = ({ id }) => h("span", { class: "name", title: id }, id);
+  const row = (node) => [name(node), weights(node), shares(nodes, node), node.suggested_weight.why];
+  return listing("Suggested weights", HEADS, nodes.map(row));
+}
+
+/** The block of one network; what its button collects is what is shown. */
+function suggestion(network) {
+  let shown = []; // nodes with a suggested weight
+  const use = button(
+    "Use these weights",
+    () => {
+      for (const {
+        id,
+        suggested_weight: { value },
+      } of shown)
+        store.set(["networks", network, "nodes", id, "weight"], value);
+    },
+    { hidden: true },
+  );
+  const hold = h("div");
+  const element = h(
+    "div",
+    { class: "suggestion" },
+    h("div", { class: "head" }, h("h3", {}, `Suggested weights of ${network}`), h("span", { class: "end" }, use)),
+    hold,
+  );
+  const drafted = () => {
+    use.hidden = !store.writable || !shown.length;
+  };
+  return {
+    element,
+    drafted,
+    /** `revision`: of the settings that the report was made by. */
+    update: (weighed, all, revision) => {
+      const held = use.matches(":hover, :focus-visible") && hold.dataset.revision === String(revision);
+      if (held) return; // what is about to be pressed does not change
+      hold.dataset.revision = revision;
+      shown = all.filter((node) => node.network === network && node.suggested_weight);
+      redraw(hold, [
+        h(
+          "p",
+          {},
+          `${shown.length ? "By the last hour: " : "None other than those in force: "}${weighed.why || NONE}.`,
+        ),
+        shown.length ? table(shown) : null,
+      ]);
+      drafted();
+    },
+  };
+}
 
 const EVERY = 10000;
 const PATIENCE = 20000;
@@ -36,20 +101,10 @@ export class NodeReport {
     this.suggestions = new Map(networks.map((name) => [name, suggestion(name)]));
     this.worth = section(
       "What each node is worth",
-      this.note,
+      [this.note, atEnd(choice("Report over", OVER, over, (chosen) => this.look(chosen)))],
       this.word,
       this.hold,
-      ...[...this.suggestions.values()].map(({ element }) => element),
-    );
-    this.worth.querySelector(".head").append(
-      h(
-        "span",
-        { class: "end" },
-        choice("Report over", OVER, over, (chosen) => {
-          over = chosen;
-          this.ask();
-        }),
-      ),
+      [...this.suggestions.values()],
     );
     this.cases = casesSection(this.several);
     this.elements = [this.worth, this.cases.element];
@@ -76,6 +131,11 @@ export class NodeReport {
   /** What is collected has changed, or who may change anything. */
   drafted() {
     for (const one of this.suggestions.values()) one.drafted();
+  }
+
+  look(chosen) {
+    over = chosen;
+    this.ask();
   }
 
   async ask() {

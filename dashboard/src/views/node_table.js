@@ -3,7 +3,7 @@
 import { h, state, svg } from "../dom.js";
 import { block, count, duration, joined, percent, rate, span } from "../format.js";
 import { errorFigure, shareBar } from "../parts.js";
-import { Table, numbers } from "../table.js";
+import { Table, numbers, words } from "../table.js";
 
 const STATES = {
   serving: ["good", "serving"],
@@ -46,7 +46,6 @@ const pushes = (node) =>
 const nameColumn = {
   title: "Node",
   sort: (node) => `${node.network}/${node.id}`,
-  text: (node) => node.id,
   cell: (node) => h("span", { class: "name", title: node.id }, node.id),
 };
 
@@ -54,14 +53,11 @@ const nameColumn = {
  *  others contradict it. */
 export const identity = (severalNetworks) => [
   nameColumn,
-  ...(severalNetworks
-    ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }]
-    : []),
+  severalNetworks && words("Network", (node) => node.network),
   {
     title: "State",
     sort: (node) => node.state,
     look: "elastic",
-    text: (node) => `${node.suspect} ${node.state} ${node.why} ${node.since === null ? "" : span(node.since)}`,
     cell: (node) =>
       h(
         "div",
@@ -77,7 +73,6 @@ export const identity = (severalNetworks) => [
     right: true,
     fold: 6,
     sort: (node) => node.head,
-    text: (node) => `${node.head} ${node.lag} ${node.state} ${node.pushes}`,
     cell: (node) => [lag(node), pushes(node), block(node.head)],
   },
 ];
@@ -87,7 +82,6 @@ export const share = {
   right: true,
   sort: (node) => node.share_got,
   hint: "of calls in the last 10 s; the mark is what the weights ask for, with ~ where the balancer looks at more than weights. A node that gets new blocks later gets fewer calls about them.",
-  text: (node) => `${percent(node.share_got)}${percent(node.share_wanted)}${node.share_aim}`,
   cell: (node) => [
     joined(percent(node.share_got)),
     h(
@@ -104,10 +98,10 @@ export const figures = () => [
   numbers("p50", (node) => node.latency?.p50, duration, { fold: 2 }),
   numbers("p99", (node) => node.latency?.p99, duration, { fold: 3 }),
   numbers("In flight", (node) => node.in_flight, count, { fold: 1 }),
-  {
-    ...numbers("Failed", (node) => node.failed, count, { hint: "attempts in the last minute, by the node's fault" }),
+  numbers("Failed", (node) => node.failed, count, {
+    hint: "attempts in the last minute, by the node's fault",
     cell: (node) => errorFigure(node.failed),
-  },
+  }),
 ];
 
 export function nodeTable(severalNetworks) {

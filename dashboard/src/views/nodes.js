@@ -1,20 +1,117 @@
 // Nodes: how each is, what it carries, and what it should carry.
 
+import { change } from "../api.js";
 import { Chart } from "../chart.js";
 import { h, redraw, setText, state } from "../dom.js";
-import { block, duration, lately, rate, span } from "../format.js";
-import { menuButton } from "../menu.js";
-import { button, hint, quiet, section } from "../parts.js";
+import { block, duration, joined, lately, plural, rate, span } from "../format.js";
+import { atEnd, button, filterField, foldedForm, hint, input, labelled, quiet, section, select } from "../parts.js";
+import { menuButton } from "../popups.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
-import { SECONDS, spanControl, timeSpan } from "../timespan.js";
-import { addNodeForm } from "./add_node.js";
+import { RANGE_SECONDS, spanControl, timeSpan } from "../timespan.js";
+import { weightControl } from "../weights.js";
 import { nodeDetail } from "./node_detail.js";
 import { NodeReport } from "./node_report.js";
 import { figures, identity, share } from "./node_table.js";
-import { weightControl } from "./weight.js";
+
+const ADD = "Add to the pending changes";
+const PATIENCE = 20000; // milliseconds: longer than the server waits for the node
+
+/** A node that answers for the right chain, as far as that can be told. */
+const passed = (found) => found.answering && found.chain_ok !== false;
+
+/** What a test found, in words. */
+function verdict(found) {
+  const lag = found.lag
+    ? `, ${plural(found.lag, "block")} behind the network`
+    : found.lag === 0
+      ? ", level with the network"
+      : "";
+  const chain = found.chain_id === null || found.note ? "" : ` It says chain id ${found.chain_id}.`;
+  if (!found.answering) return [state("bad", "It does not answer"), found.note ? `: ${found.note}.` : "."];
+  const head = `head ${block(found.head)}${lag}, in ${joined(duration(found.latency))}.`;
+  if (found.chain_ok === false)
+    return [state("bad", "It serves another chain"), found.note ? `: ${found.note}.` : ".", chain];
+  if (found.chain_ok === null)
+    return [
+      state("warn", "It answers"),
+      `: ${head} Whether it serves the right chain cannot be told${found.note ? `: ${found.note}` : ""}.`,
+      chain,
+    ];
+  return [state(found.lag ? "warn" : "good", "It answers and serves the right chain"), `: ${head}`, chain];
+}
+
+/** { form, open } of a new node of one of these networks. */
+function addNodeForm(networks) {
+  const network = select("Network", networks);
+  const named = { required: true, placeholder: "backup-1", pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", maxlength: "64" };
+  const id = input("Name", named);
+  const url = input("Address", {
+    class: "field wide",
+    required: true,
+    type: "url",
+    placeholder: "https://node.example:9500",
+  });
+  const weight = input("Weight", { class: "field weight", type: "number", min: "0", max: "1000", value: "1" });
+  const word = h("p", { class: "said", role: "status" });
+  let tested = null; // { asked, well }: the last test, and whether the node passed
+  const asked = () => `${network.value} ${url.value}`;
+  const show = () => setText(add, tested && !tested.well ? "Add it all the same" : ADD);
+  const forget = () => {
+    if (tested?.asked === asked()) return;
+    tested = null;
+    redraw(word);
+    show();
+  };
+  const ask = async () => {
+    if (!url.reportValidity()) return;
+    const about = asked();
+    test.disabled = add.disabled = true;
+    redraw(word, "asking it …");
+    try {
+      const node = { network: network.value, url: url.value };
+      const found = await change("POST", "nodes/test", node, { patience: PATIENCE });
+      if (about === asked()) {
+        tested = { asked: about, well: passed(found) };
+        redraw(word, verdict(found));
+      }
+    } catch ({ status, message }) {
+      tested = status === 422 ? null : { asked: about, well: false };
+      redraw(word, state("bad", ""), status === 422 ? message : `It could not be tested: ${message}.`);
+    }
+    test.disabled = add.disabled = false;
+    show();
+  };
+  const submit = async () => {
+    const path = ["networks", network.value, "nodes", id.value];
+    if (store.value(path)) return redraw(word, state("bad", ""), `There is a node ${id.value} already.`);
+    const known = tested?.asked === asked();
+    if (!known) await ask();
+    if (!tested || (!known && !tested.well)) return false; // what was found is read first, and then confirmed by another click
+    store.set(path, { url: url.value, weight: Number(weight.value) });
+    return true;
+  };
+  const test = button("Test", ask, { title: "Ask the node for its head and its chain, without adding it" });
+  const fields = [networks.length > 1 && labelled(network), ...[id, url, weight].map(labelled), test];
+  const { form, open, add } = foldedForm({ title: "Add a node", fields, send: ADD, after: word, submit, left: forget });
+  for (const field of [network, url]) field.addEventListener("input", forget);
+  return { form, open };
+}
 
 const LINES = ["s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"];
+const given = new Map(); // the colour of a node, kept while the page is open, whichever nodes come and go beside it
+
+/** The colours of up to eight nodes, each another. */
+function coloursOf(keys) {
+  for (const key of keys) {
+    const others = keys.filter((one) => one !== key).map((one) => given.get(one));
+    const free = LINES.find((line) => !others.includes(line));
+    if (!given.has(key) || others.includes(given.get(key))) given.set(key, free);
+  }
+  return keys.map((key) => given.get(key));
+}
+
+const keyOf = (node) => `${node.network}/${node.id}`;
 
 /** What can be done to a node, each with what it will do. `probe()` asks the node and shows what it says. */
 function actions(node, probe) {
@@ -71,21 +168,16 @@ const spoken = (name, value) => `${value.replaceAll("_", " ")}${SAYS[name][value
 
 function pickOne(network, name, values) {
   const path = ["networks", network, name];
-  const select = h(
-    "select",
-    {
-      class: "field",
-      "aria-label": `${name.replace("_", " ")} of ${network}`,
-      onchange: () => store.set(path, select.value),
-    },
-    values.map((value) => h("option", { value }, spoken(name, value))),
-  );
+  const all = values.map((value) => [value, spoken(name, value)]);
+  const field = select(`${name.replace("_", " ")} of ${network}`, all, {
+    onchange: () => store.set(path, field.value),
+  });
   return {
-    select,
+    field,
     update: () => {
       const value = store.value(path);
-      if (value && select.value !== value) select.value = value;
-      select.classList.toggle("drafted", store.changed(path));
+      if (value && field.value !== value) field.value = value;
+      field.classList.toggle("drafted", store.changed(path));
     },
   };
 }
@@ -96,11 +188,11 @@ function networkHead(network, balancers, known) {
     pickOne(network, "balancer", balancers),
     pickOne(network, "hash_key", Object.keys(SAYS.hash_key)),
   ];
-  const keyed = h("label", {}, "hash key", key.select);
+  const keyed = h("label", {}, "hash key", key.field);
   const figures = h("span", { class: "quiet" });
   const spread = quiet();
   const tune = store.writable
-    ? h("div", { class: "inline" }, h("label", {}, "balancer", balancer.select), keyed)
+    ? h("div", { class: "inline" }, h("label", {}, "balancer", balancer.field), keyed)
     : spread;
   return {
     element: h("div", { class: "network" }, h("h3", {}, network), figures, tune),
@@ -110,7 +202,7 @@ function networkHead(network, balancers, known) {
         nodes.filter((node) => node.eligible).length,
         nodes.filter((node) => node.state === "failing").length,
       ];
-      redraw(figures, JSON.stringify([now?.head, now && span(now.age), serving, failing, nodes.length]), () => [
+      redraw(figures, [
         state(
           !serving ? "bad" : serving < nodes.length || failing ? "warn" : "good",
           `${serving} of ${nodes.length} take calls${failing ? `, ${failing} failing` : ""}`,
@@ -130,36 +222,41 @@ function nodeCharts(changed) {
   const hold = h("div", { class: "charts" });
   const which = quiet();
   let charts = [];
+  let drawn = "";
   const shown = spanControl(() => {
     changed();
     charts.forEach((chart) => chart.again());
   });
-  const element = section("Over time", which, hold);
-  element.querySelector(".head").append(h("span", { class: "end" }, shown.element));
+  const element = section("Over time", [which, atEnd(shown)], hold);
   const gone = () => charts.forEach((chart) => chart.gone());
   const make = (ids) => {
     gone();
     const short = ids.map((key) => key.slice(key.indexOf("/") + 1));
     const labels = short.map((id, index) => (short.filter((one) => one === id).length > 1 ? ids[index] : id));
+    const colours = coloursOf(ids);
     const series = (figure, format) =>
-      ids.map((key, index) => ({ key: `${figure} ${key}`, label: labels[index], format, colour: LINES[index] }));
+      ids.map((key, index) => ({ key: `${figure} ${key}`, label: labels[index], format, colour: colours[index] }));
     charts = [
       new Chart({ label: "Calls to each node", zoom: true, series: series("calls", rate) }),
       new Chart({ label: "Latency of each node", log: true, zoom: true, series: series("latency", duration) }),
     ];
     return charts.map((chart) => chart.element);
   };
-  const update = ({ columns, nodes, seconds }, serving) => {
+  const update = ({ columns, nodes, seconds }, all) => {
+    const serving = all.filter((node) => node.eligible).length;
     setText(which, serving > nodes.length ? `the ${nodes.length} busiest` : "");
-    const busiest = nodes.map((node) => ({ ...node, key: `${node.network}/${node.id}` }));
-    redraw(hold, JSON.stringify(busiest.map(({ key }) => key)), () =>
-      busiest.length ? make(busiest.map(({ key }) => key)) : "",
-    );
-    const all = { at: columns.at, seconds };
+    const order = all.map(keyOf);
+    const busiest = nodes
+      .map((node) => ({ ...node, key: keyOf(node) }))
+      .sort((one, two) => order.indexOf(one.key) - order.indexOf(two.key));
+    const ids = busiest.map(({ key }) => key);
+    if (ids.join() !== drawn) hold.replaceChildren(...make(ids));
+    drawn = ids.join();
+    const figures = { at: columns.at, seconds };
     for (const { key, calls_per_second: calls, latency } of busiest)
-      Object.assign(all, { [`calls ${key}`]: calls, [`latency ${key}`]: latency });
+      Object.assign(figures, { [`calls ${key}`]: calls, [`latency ${key}`]: latency });
     element.hidden = !busiest.length;
-    if (busiest.length) for (const chart of charts) chart.update(all, SECONDS[timeSpan.range]);
+    if (busiest.length) for (const chart of charts) chart.update(figures, RANGE_SECONDS[timeSpan.range]);
   };
   return {
     element,
@@ -177,7 +274,7 @@ export const nodes = {
   build: (documents, feed) => {
     let last = documents.nodes.nodes;
     let known = documents.overview.networks;
-    const keyOf = (node) => `${node.network}/${node.id}`;
+    const names = known.map(({ network }) => network);
     const table = new Table({
       label: "Nodes",
       key: keyOf,
@@ -198,16 +295,12 @@ export const nodes = {
         },
         { ...share, fold: 4 },
         ...figures(),
-        ...(store.writable
-          ? [
-              {
-                title: "",
-                name: "Actions",
-                look: "acts",
-                build: (node) => actions(node, () => table.open(keyOf(node)).probe()),
-              },
-            ]
-          : []),
+        store.writable && {
+          title: "",
+          name: "Actions",
+          look: "acts",
+          build: (node) => actions(node, () => table.open(keyOf(node)).probe()),
+        },
       ],
     });
     const about = {
@@ -217,40 +310,19 @@ export const nodes = {
     };
     const note = quiet();
     const charts = nodeCharts(() => feed.turn("history"));
-    const form = addNodeForm(
-      documents.overview.networks.map(({ network }) => network),
-      () => {
-        form.element.hidden = true;
-        add.hidden = false;
-      },
-    );
-    const add = button("Add a node", () => {
-      form.element.hidden = false;
-      add.hidden = true;
-      form.focus();
-    });
+    const { form, open: add } = addNodeForm(names);
     const why = h("div", { class: "below" });
-    const element = section("Nodes", note, form.element, table.element, why);
-    const field = h("input", {
-      class: "filter field",
-      type: "search",
-      placeholder: "Filter (press /)",
-      "aria-label": "Filter nodes",
-      oninput: () => table.filter(field.value),
-    });
-    element.querySelector(".head").append(h("span", { class: "end" }, add, field));
+    const field = filterField("nodes", (text) => table.filter(text));
+    const element = section("Nodes", [note, atEnd(add, field)], form, table, why);
     table.element.classList.add("cards");
     const show = () => table.update(last);
-    const report = new NodeReport(
-      documents.overview.networks.map(({ network }) => network),
-      show,
-    );
+    const report = new NodeReport(names, show);
     let asked = null; // the node that the address names, until it is there
     const reveal = () => {
       if (asked !== null && table.reveal(asked)) asked = null;
     };
     return {
-      elements: [element, charts.element, ...report.elements],
+      elements: [element, charts, ...report.elements],
       update: ({ overview, nodes: now, history, settings }) => {
         last = now.nodes;
         known = overview.networks;
@@ -261,7 +333,8 @@ export const nodes = {
         );
         field.hidden = last.length < 8;
         if (!store.writable) add.hidden = true;
-        redraw(why, String(store.writable) + Boolean(settings), () =>
+        redraw(
+          why,
           store.writable
             ? ""
             : hint(
@@ -272,7 +345,7 @@ export const nodes = {
         );
         show();
         reveal();
-        if (history) charts.update(history, last.filter((node) => node.eligible).length);
+        if (history) charts.update(history, last);
       },
       drafted: () => {
         show();

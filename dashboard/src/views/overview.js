@@ -1,16 +1,15 @@
 // The big picture: what needs attention, four readings and the charts of the same; then each network and its nodes.
 
-import { leadsTo, mostUrgent } from "../attention.js";
 import { Chart } from "../chart.js";
 import { figure, h, redraw, setText, state } from "../dom.js";
 import { NONE, block, count, duration, joined, money, percent, plural, rate, span } from "../format.js";
 import { HeatChart } from "../heat.js";
+import { leadsTo, mostUrgent, muteControl, notices } from "../notices.js";
 import { codeColour, outcomeSeries } from "../outcomes.js";
-import { button, firstCall, networkState, nodesOf, notices, quiet, section } from "../parts.js";
-import { muteControl } from "../mute.js";
+import { atEnd, button, firstCall, networkState, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
-import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
+import { RANGE_SECONDS, RANGE_WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
 import { hostsSection } from "./hosts.js";
 import { methodTable } from "./method_table.js";
 import { nodeTable } from "./node_table.js";
@@ -50,9 +49,7 @@ class Reading {
   }
 
   update(values, under, level = null) {
-    values.forEach((value, index) =>
-      redraw(this.figures[index].value, value.join("") + level, () => h("span", { class: level }, figure(value))),
-    );
+    values.forEach((value, index) => redraw(this.figures[index].value, h("span", { class: level }, figure(value))));
     setText(this.under, under);
     this.under.title = under;
   }
@@ -66,11 +63,7 @@ function readings() {
     errors: new Reading("Errors", [null]),
   };
   return {
-    element: h(
-      "div",
-      { class: "readings" },
-      Object.values(all).map((reading) => reading.element),
-    ),
+    element: h("div", { class: "readings" }, Object.values(all)),
     update: (overview, settings) => {
       const now = (timeSpan.network ? overview.by_network?.[timeSpan.network] : overview.readings) ?? {};
       const over = now.window ? `in ${span(now.window)}` : "";
@@ -125,15 +118,11 @@ function firstCharts() {
   const all = [calls, hits, heat, errors, nodes];
   let codes = "";
   return {
-    element: h(
-      "div",
-      { class: "charts" },
-      [calls, hits, heat, errors].map((one) => one.element),
-    ),
+    element: h("div", { class: "charts" }, [calls, hits, heat, errors]),
     nodes: nodes.element,
     again: () => all.forEach((one) => one.again()),
     update: (history) => {
-      const seconds = SECONDS[timeSpan.range];
+      const seconds = RANGE_SECONDS[timeSpan.range];
       const found = Object.keys(history.codes);
       if (codes !== found.join())
         errors.define([
@@ -162,7 +151,6 @@ const hostsNeeded = () => (store.current?.shared ? { hosts: { path: "hosts", eve
 /** One line for each range: what the cache did over it. */
 function sumsTable() {
   const of = (name) => (row) => row[name];
-  const paid = (name) => (row) => `${count(row[`${name}_calls`])}${money(row[`${name}_cost`], row.currency)}`;
   const withCost = (name) => (row) => [
     joined(count(row[`${name}_calls`])),
     row[`${name}_cost`] === null
@@ -172,19 +160,17 @@ function sumsTable() {
   return new Table({
     label: "The last five minutes, hour, day and week",
     key: (row) => row.range,
+    sortable: false,
     columns: [
       {
         title: "Over",
-        text: (row) => row.range + span(row.window),
         cell: (row) => [
-          WORDS[row.range],
+          RANGE_WORDS[row.range],
           row.short ? h("span", { class: "unit" }, ` (${span(row.window)} so far)`) : "",
         ],
       },
       numbers("Calls", of("calls_per_second"), rate),
-      {
-        ...numbers("Hit ratio", of("hit_ratio"), percent),
-        text: (row) => `${percent(row.hit_ratio)}${count(row.calls)}`,
+      numbers("Hit ratio", of("hit_ratio"), percent, {
         cell: (row) => [
           joined(percent(row.hit_ratio)),
           h(
@@ -193,41 +179,35 @@ function sumsTable() {
             row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused_calls))}`,
           ),
         ],
-      },
+      }),
       numbers("Hit p50", (row) => row.hit?.p50, duration),
       numbers("Hit p99", (row) => row.hit?.p99, duration),
       numbers("Miss p50", (row) => row.miss?.p50, duration),
       numbers("Miss p99", (row) => row.miss?.p99, duration),
       numbers("Failed", of("errors"), count, { hint: "what the proxy or its nodes failed at" }),
       numbers("By callers", of("client_errors"), count, { hint: "errors by the callers' own doing" }),
-      { ...numbers("Node calls made", of("node_calls"), count), text: paid("node"), cell: withCost("node") },
-      {
-        ...numbers("Node calls saved", of("spared_calls"), count, {
-          hint: "answered by the proxy itself, or together with the same call",
-        }),
-        text: paid("spared"),
+      numbers("Node calls made", of("node_calls"), count, { cell: withCost("node") }),
+      numbers("Node calls saved", of("spared_calls"), count, {
+        hint: "answered by the proxy itself, or together with the same call",
         cell: withCost("spared"),
-      },
-      {
-        ...numbers("Waiting saved", of("spared_seconds"), count, {
-          hint: "a hit counts as the mean miss of its method at that time",
-        }),
-        text: (row) => span(row.spared_seconds),
+      }),
+      numbers("Waiting saved", of("spared_seconds"), count, {
+        hint: "a hit counts as the mean miss of its method at that time",
         cell: (row) => [span(row.spared_seconds)],
-      },
-    ].map(({ sort: _, ...column }) => column),
+      }),
+    ],
   });
 }
 
 function savedSection(charts) {
   const table = sumsTable();
   return {
-    element: section("What the cache saved", null, table.element, h("div", { class: "pair" }, charts.nodes)),
+    element: section("What the cache saved", null, table, h("div", { class: "pair" }, charts.nodes)),
     update: ({ sums, currency }) =>
       table.update(
         Object.entries(sums)
           .filter(([, found]) => found)
-          .map(([range, found]) => ({ range, currency, short: found.window < SECONDS[range] * 0.98, ...found })),
+          .map(([range, found]) => ({ range, currency, short: found.window < RANGE_SECONDS[range] * 0.98, ...found })),
       ),
     gone: () => table.gone(),
   };
@@ -238,26 +218,13 @@ function networkTable() {
     label: "Networks",
     key: (network) => network.network,
     columns: [
-      { title: "Network", text: (one) => one.network, cell: (one) => one.network },
-      {
-        title: "State",
-        text: (one) => one.state + one.note + nodesOf(one),
-        cell: (one) => [networkState(one), one.note ? h("span", { class: "why" }, one.note) : ""],
-      },
-      { title: "Head", right: true, text: (one) => block(one.head), cell: (one) => block(one.head) },
-      {
-        title: "Moved",
-        right: true,
-        text: (one) => span(one.age),
-        cell: (one) => (one.age === null ? NONE : `${span(one.age)} ago`),
-      },
-      { title: "A block takes", right: true, text: (one) => span(one.block_time), cell: (one) => span(one.block_time) },
-      {
-        title: "Chain",
-        text: (one) => one.chain + one.shard,
-        cell: (one) => (one.shard === null ? one.chain : `${one.chain}, shard ${one.shard}`),
-      },
-      { title: "Balancer", text: (one) => one.balancer, cell: (one) => one.balancer.replaceAll("_", " ") },
+      { title: "Network", cell: (one) => one.network },
+      { title: "State", cell: (one) => [networkState(one), one.note ? h("span", { class: "why" }, one.note) : ""] },
+      { title: "Head", right: true, cell: (one) => block(one.head) },
+      { title: "Moved", right: true, cell: (one) => (one.age === null ? NONE : `${span(one.age)} ago`) },
+      { title: "A block takes", right: true, cell: (one) => span(one.block_time) },
+      { title: "Chain", cell: (one) => (one.shard === null ? one.chain : `${one.chain}, shard ${one.shard}`) },
+      { title: "Balancer", cell: (one) => one.balancer.replaceAll("_", " ") },
     ],
   });
 }
@@ -290,12 +257,13 @@ function firstSection(networks, charts, changed, muted) {
     tell();
   });
   const webhooks = h("a", { class: "quiet", href: "#/settings/alerts" }, "alerts");
-  const attention = h("div", { class: "attention", role: "region", "aria-label": "Attention" }, parts.notices.element);
+  const attention = h("div", { class: "attention", role: "region", "aria-label": "Attention" }, parts.notices);
   const tell = () => {
     const worst = mostUrgent(told, networks);
     attention.hidden = !told.length;
     if (told.length) parts.notices.update(all ? worst : worst.slice(0, URGENT));
-    redraw(well, String(told.length), () =>
+    redraw(
+      well,
       told.length
         ? quiet(`${plural(told.length, "thing needs", "things need")} attention`)
         : state("good", "Nothing needs attention"),
@@ -306,11 +274,14 @@ function firstSection(networks, charts, changed, muted) {
     more.hidden = told.length <= URGENT;
     setText(more, all ? "The worst alone" : `Show all ${told.length}`);
   };
-  const element = section("Overview", well, attention, parts.readings.element, charts.element);
+  const element = section(
+    "Overview",
+    [well, more, webhooks, atEnd(networkControl(networks), parts.span)],
+    attention,
+    parts.readings,
+    charts,
+  );
   element.classList.add("first");
-  element
-    .querySelector(".head")
-    .append(more, webhooks, h("span", { class: "end" }, networkControl(networks), parts.span.element));
   return {
     element,
     update: (now, settings) => {
@@ -355,7 +326,7 @@ export const overview = {
     };
     const more = h("a", { href: "#/methods" });
     const tune = h("a", { href: "#/nodes" });
-    const empty = h("div");
+    const [empty, command] = [h("div"), firstCall(documents.overview)];
     const show = ({ overview: now, nodes, methods, settings }) => {
       first.update(now, settings);
       tables.networks.update(chosen(now.networks));
@@ -366,17 +337,17 @@ export const overview = {
       tables.methods.update([...called].sort((one, two) => two.calls - one.calls).slice(0, TOP));
       tables.methods.element.hidden = !called.length;
       setText(more, called.length > TOP ? `all ${called.length}` : "in full");
-      redraw(empty, String(called.length > 0), () => (called.length ? "" : firstCall(now)));
+      redraw(empty, !called.length && command);
     };
     return {
       elements: [
-        first.element,
-        hosts.element,
-        section("Networks", null, tables.networks.element),
-        section("Nodes", tune, tables.nodes.element),
-        live.element,
-        section("Busiest methods", more, empty, tables.methods.element),
-        saved.element,
+        first,
+        hosts,
+        section("Networks", null, tables.networks),
+        section("Nodes", tune, tables.nodes),
+        live,
+        section("Busiest methods", more, empty, tables.methods),
+        saved,
       ],
       update: (found) => {
         last = found;

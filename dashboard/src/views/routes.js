@@ -2,7 +2,7 @@
 
 import { dotted } from "../described.js";
 import { h, redraw, setText } from "../dom.js";
-import { button, quiet } from "../parts.js";
+import { atEnd, button, foldedForm, input, options, quiet, select } from "../parts.js";
 import { store } from "../store.js";
 import { meant, written } from "../units.js";
 
@@ -13,35 +13,25 @@ function tagsOf(network) {
   return [...new Set(stay.flatMap((id) => store.value([...nodes, id, "tags"]) ?? []))].sort();
 }
 
-function tagField(label) {
-  const select = h("select", { class: "field", "aria-label": label });
-  const show = (tags) =>
-    redraw(select, JSON.stringify(tags), () => tags.map((tag) => h("option", { value: tag }, tag)));
-  return { select, show };
-}
-
 const methodsField = (label) =>
-  h("input", {
-    class: "field long",
-    autocomplete: "off",
-    spellcheck: "false",
-    placeholder: "*_getLogs, trace_*",
-    "aria-label": label,
-  });
+  input(label, { class: "field long", spellcheck: "false", placeholder: "*_getLogs, trace_*" });
+const fieldsOf = (methods, tag) => [
+  h("label", { class: "grow" }, "methods", methods),
+  h("label", {}, "go to nodes tagged", tag),
+];
 
 /** One route; `change(index, made)` puts another in its place, null takes it away; `earlier(index)` has it tried before the one above. */
 function routeRow(network, index, { change, earlier }) {
   const place = `${dotted(["networks", network])}.routes[${index}]`;
-  const [methods, tag] = [methodsField(`Methods of route ${index + 1}`), tagField(`Tag of route ${index + 1}`)];
+  const [methods, tag] = [methodsField(`Methods of route ${index + 1}`), select(`Tag of route ${index + 1}`, [])];
   const fault = h("p", { class: "isbad fault", role: "alert" });
   methods.addEventListener("input", () => change(index, { methods: meant("list", methods.value) }));
-  tag.select.addEventListener("change", () => change(index, { tag: tag.select.value }));
+  tag.addEventListener("change", () => change(index, { tag: tag.value }));
   const up = index ? button("Earlier", () => earlier(index), { "aria-label": `Try route ${index + 1} earlier` }) : null;
   const element = h(
     "div",
     { class: "route" },
-    h("label", { class: "grow" }, "methods", methods),
-    h("label", {}, "go to nodes tagged", tag.select),
+    fieldsOf(methods, tag),
     h(
       "div",
       { class: "buttons tight" },
@@ -54,8 +44,8 @@ function routeRow(network, index, { change, earlier }) {
     element,
     update: (route) => {
       if (document.activeElement !== methods) methods.value = written("list", route.methods);
-      tag.show([...new Set([...tagsOf(network), route.tag])]);
-      tag.select.value = route.tag;
+      redraw(tag, options([...new Set([...tagsOf(network), route.tag])]));
+      tag.value = route.tag;
       const wrong = store.fault(place);
       setText(fault, wrong ?? "");
       methods.setAttribute("aria-invalid", String(wrong !== null));
@@ -64,41 +54,25 @@ function routeRow(network, index, { change, earlier }) {
 }
 
 function routeForm(network, add) {
-  const [methods, tag] = [methodsField("Methods of a new route"), tagField("Tag of a new route")];
+  const [methods, tag] = [methodsField("Methods of a new route"), select("Tag of a new route", [])];
   methods.required = true;
-  const form = h(
-    "form",
-    { class: "route", hidden: true },
-    h("label", { class: "grow" }, "methods", methods),
-    h("label", {}, "go to nodes tagged", tag.select),
-    h(
-      "div",
-      { class: "buttons tight" },
-      h("button", { type: "submit", class: "plain" }, "Add to the pending changes"),
-      button("Cancel", () => show(false)),
-    ),
-  );
-  const open = button("Add a route", () => show(true));
-  const show = (shown) => {
-    form.hidden = !shown;
-    open.hidden = shown;
-    if (shown) methods.focus();
-    else form.reset();
+  const submit = () => {
+    add({ methods: meant("list", methods.value), tag: tag.value });
+    return true;
   };
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    add({ methods: meant("list", methods.value), tag: tag.select.value });
-    show(false);
-  });
+  const { form, open } = foldedForm({ title: "Add a route", look: "route", fields: fieldsOf(methods, tag), submit });
   return {
     form,
     open,
     update: (tags) => {
-      tag.show(tags);
+      redraw(tag, options(tags));
       open.hidden = !tags.length || !form.hidden;
     },
   };
 }
+
+const toldRoute = ({ methods, tag }) =>
+  h("p", { class: "route" }, h("b", { class: "code" }, methods.join(", ")), ` go to nodes tagged ${tag}`);
 
 export function routesGroup(network) {
   const path = ["networks", network, "routes"];
@@ -129,26 +103,20 @@ export function routesGroup(network) {
       { class: "head" },
       h("h3", { tabindex: "-1" }, "Routes"),
       quiet("methods that go to tagged nodes and to no others; the first that fits decides"),
-      h("span", { class: "end" }, open),
+      atEnd(open),
     ),
     box,
   );
   let rows = [];
-  const draw = () => {
-    rows = routes().map((_, index) => routeRow(network, index, acts));
-    return rows.map((row) => row.element);
-  };
   const update = () => {
     const [now, tags] = [routes(), tagsOf(network)];
     box.classList.toggle("drafted", store.changed(path));
-    redraw(hold, store.writable ? String(now.length) : JSON.stringify(now), () =>
-      store.writable
-        ? draw()
-        : now.map(({ methods, tag }) =>
-            h("p", { class: "route" }, h("b", { class: "code" }, methods.join(", ")), ` go to nodes tagged ${tag}`),
-          ),
-    );
-    if (store.writable) rows.forEach((row, index) => row.update(now[index]));
+    if (!store.writable) redraw(hold, now.map(toldRoute));
+    else if (rows.length !== now.length) {
+      rows = now.map((_, index) => routeRow(network, index, acts));
+      hold.replaceChildren(...rows.map((row) => row.element));
+    }
+    rows.forEach((row, index) => row.update(now[index]));
     offer(store.writable ? tags : []);
     none.hidden = now.length > 0 || !form.hidden;
     setText(

@@ -2,7 +2,7 @@
 
 import { about, describe, dotted } from "../described.js";
 import { h, setText } from "../dom.js";
-import { button, quiet } from "../parts.js";
+import { button, options, quiet } from "../parts.js";
 import { store } from "../store.js";
 import { meant, told, written } from "../units.js";
 
@@ -10,12 +10,7 @@ let made = 0;
 
 function fieldFor({ kind, choices }, id) {
   if (kind === "switch") return h("input", { type: "checkbox", id });
-  if (kind === "choice")
-    return h(
-      "select",
-      { class: "field", id },
-      choices.map((value) => h("option", { value }, value)),
-    );
+  if (kind === "choice") return h("select", { class: "field", id }, options(choices));
   return h("input", {
     class: `field${kind === "list" || kind === "text" ? " long" : " amount"}`,
     id,
@@ -72,7 +67,7 @@ const sayDefault = ({ kind, default: value }) =>
   value === undefined ? "the chain's own" : value === "" ? "none" : told(kind, value);
 
 /** `path`: names down to the value, in a document of the settings. */
-export function setting(path) {
+function setting(path) {
   const { kind, text, label, default: usual = null, ...rest } = about(path);
   const id = `setting-${(made += 1)}`;
   const writable = store.writable;
@@ -152,11 +147,7 @@ export function group(title, note, paths) {
     "section",
     { class: "group" },
     h("div", { class: "head" }, h("h3", { tabindex: "-1" }, title), note ? quiet(note) : null),
-    h(
-      "div",
-      { class: "settings" },
-      all.map((one) => one.element),
-    ),
+    h("div", { class: "settings" }, all),
   );
   return {
     title,

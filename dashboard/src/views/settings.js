@@ -1,13 +1,66 @@
 // Every setting there is, in groups: what is not tuned elsewhere on the page is tuned here, and nothing is left out.
 
 import { describe } from "../described.js";
-import { h, setText } from "../dom.js";
-import { choice, hint, quiet, section } from "../parts.js";
+import { h, setAttribute, setText } from "../dom.js";
+import { atEnd, choice, filterField, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
-import { jumpList } from "./jump.js";
 import { routesGroup } from "./routes.js";
 import { group } from "./setting.js";
 import { alertsGroup } from "./webhooks.js";
+
+const READ = "-30% 0px -60% 0px"; // the part of the window that counts as being read
+
+const slug = (title) => title.toLowerCase().replace(/[^a-z]+/g, "-");
+
+/** `home`: the address of the view; `groups` in `show(groups)`: [{ title, element }], each with a heading that takes the focus. */
+function jumpList(home, label) {
+  const element = h("nav", { class: "jump", "aria-label": label });
+  let links = new Map();
+  const mark = (read) => {
+    for (const [group, link] of links) setAttribute(link, "aria-current", group === read ? "location" : null);
+    const link = links.get(read);
+    if (link)
+      element.scrollTo({ left: link.offsetLeft - element.offsetLeft - element.clientWidth / 2 + link.offsetWidth / 2 });
+  };
+  const reading = new IntersectionObserver(
+    (entries) => {
+      const seen = entries.find((entry) => entry.isIntersecting);
+      if (seen) mark([...links.keys()].find((group) => group.element === seen.target));
+    },
+    { rootMargin: READ },
+  );
+  const go = (group) => {
+    const covered = document.querySelector(".strip").offsetHeight + element.offsetHeight + 8;
+    scrollTo({ top: group.element.getBoundingClientRect().top + scrollY - covered });
+    group.element.querySelector("h3").focus({ preventScroll: true });
+    mark(group);
+  };
+  return {
+    element,
+    show: (groups) => {
+      reading.disconnect();
+      links = new Map(
+        groups.map((group) => [
+          group,
+          h("a", { href: `${home}/${slug(group.title)}`, onclick: () => go(group) }, group.title),
+        ]),
+      );
+      element.replaceChildren(...links.values());
+      for (const { element: one } of groups) reading.observe(one);
+    },
+    /** Only what is there can be gone to. */
+    update: () =>
+      links.forEach((link, { element: one }) => {
+        link.hidden = one.hidden;
+      }),
+    /** Go to the group that an address names, if one does. */
+    at: (place) => {
+      const group = [...links.keys()].find(({ title }) => slug(title) === place);
+      if (group) go(group);
+    },
+    gone: () => reading.disconnect(),
+  };
+}
 
 const ELSEWHERE = /^networks\.\*\.(balancer$|hash_key$|nodes\.)/;
 const N = "networks.*.";
@@ -99,13 +152,7 @@ export const settings = {
       setText(none, `No setting has “${field.value}” in its name or explanation.`);
       jump.update();
     };
-    const field = h("input", {
-      class: "filter field",
-      type: "search",
-      placeholder: "Filter (press /)",
-      "aria-label": "Filter settings",
-      oninput: filter,
-    });
+    const field = filterField("settings", filter);
     const draw = async () => {
       try {
         groups.forEach((one) => one.gone?.());
@@ -130,8 +177,7 @@ export const settings = {
         draw();
       },
     );
-    const element = section("Settings", word, jump.element, hold, none);
-    element.querySelector(".head").append(h("span", { class: "end" }, networks.length > 1 ? pick : null, field));
+    const element = section("Settings", [word, atEnd(networks.length > 1 ? pick : null, field)], jump, hold, none);
     let last = documents;
     const update = (found = last) => {
       last = found;

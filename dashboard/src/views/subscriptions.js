@@ -5,7 +5,7 @@ import { h, redraw, setText } from "../dom.js";
 import { count, duration, joined, lately, plural, rate } from "../format.js";
 import { bars, facts, quiet, section } from "../parts.js";
 import { Table, numbers } from "../table.js";
-import { SECONDS, timeSpan } from "../timespan.js";
+import { RANGE_SECONDS, timeSpan } from "../timespan.js";
 
 const CLOSED = {
   slow: "slow: left more unread than it may",
@@ -30,17 +30,18 @@ function kindsCell(row) {
 function networkTable() {
   return new Table({
     label: "Subscriptions",
+    sortable: false,
     key: (row) => row.network,
     columns: [
-      { title: "Network", text: (row) => row.network, cell: (row) => row.network },
-      { title: "Subscriptions", look: "kinds", text: (row) => kindsOf(row).join(), cell: kindsCell },
+      { title: "Network", cell: (row) => row.network },
+      { title: "Subscriptions", look: "kinds", cell: kindsCell },
       numbers("Topics", (row) => row.topics, count, {
         fold: 1,
-        sort: null,
+
         hint: "different ones among them, each followed once for all; every worker counts its own",
       }),
-      numbers("Notifications", (row) => row.notifications_per_second, rate, { fold: 2, sort: null }),
-      { title: "Lateness p50 / p99", right: true, hint: LATE, text: late, cell: late },
+      numbers("Notifications", (row) => row.notifications_per_second, rate, { fold: 2 }),
+      { title: "Lateness p50 / p99", right: true, hint: LATE, cell: late },
     ],
   });
 }
@@ -101,7 +102,7 @@ export function subscriptionsSection() {
     series: [{ key: "notifications_per_second", format: rate, colour: "accent", area: true }],
   });
   const told = h("div", { class: "told" });
-  const body = h("div", {}, table.element, h("div", { class: "pair" }, chart.element, told));
+  const body = h("div", {}, table, h("div", { class: "pair" }, chart, told));
   const element = section("Subscriptions", note, body);
   element.hidden = true;
   return {
@@ -111,17 +112,11 @@ export function subscriptionsSection() {
       body.hidden = !rows.length;
       setText(note, `${plural(websockets, "WebSocket")} · ${saidOf(subscriptions, rows, minute)}`);
       table.update(rows);
-      redraw(
-        told,
-        JSON.stringify(
-          rows.map(({ filled, abandoned, resumed, replayed, cut }) => [filled, abandoned, resumed, replayed, cut]),
-        ),
-        () => done(rows),
-      );
+      redraw(told, done(rows));
     },
     draw: ({ columns, seconds }) => {
       const notifications_per_second = averaged(columns.notifications_per_second, seconds);
-      chart.update({ ...columns, notifications_per_second, seconds }, SECONDS[timeSpan.range]);
+      chart.update({ ...columns, notifications_per_second, seconds }, RANGE_SECONDS[timeSpan.range]);
     },
     again: () => chart.again(),
     gone: () => {

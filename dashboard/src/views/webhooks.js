@@ -3,8 +3,8 @@
 import { change } from "../api.js";
 import { h, redraw, setText, state } from "../dom.js";
 import { NONE, count, duration, joined, moment } from "../format.js";
-import { endMute, mutedName } from "../mute.js";
-import { button, hint, quiet } from "../parts.js";
+import { endMute, mutedName } from "../notices.js";
+import { atEnd, button, foldedForm, hint, input, labelled, quiet, select } from "../parts.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 import { group } from "./setting.js";
@@ -77,81 +77,43 @@ function webhookTable(said) {
     label: "Webhooks",
     key: ({ name }) => name,
     columns: [
-      {
-        title: "Webhook",
-        text: ({ name }) => name,
-        cell: ({ name, address }) => [h("b", {}, name), h("span", { class: "why" }, address)],
-      },
-      { title: "State", text: (one) => one.state + one.error + one.next_try, cell: stateCell },
-      { title: "Tells", text: tells, cell: tells, fold: 2 },
-      { title: "Form", text: ({ format }) => format, cell: ({ format }) => format, fold: 1 },
-      { title: "Last taken", text: ({ taken_at: at }) => time(at), cell: ({ taken_at: at }) => time(at), fold: 4 },
+      { title: "Webhook", cell: ({ name, address }) => [h("b", {}, name), h("span", { class: "why" }, address)] },
+      { title: "State", cell: stateCell },
+      { title: "Tells", cell: tells, fold: 2 },
+      { title: "Form", cell: ({ format }) => format, fold: 1 },
+      { title: "Last taken", cell: ({ taken_at: at }) => time(at), fold: 4 },
       {
         title: "Taken, failed",
         right: true,
         fold: 3,
         hint: "messages since the start; those that failed are tried again",
-        text: ({ sent }) => `${sent.ok} ${sent.failed}`,
         cell: ({ sent }) => `${joined(count(sent.ok))}, ${joined(count(sent.failed))}`,
       },
-      ...(store.writable ? [{ title: "", name: "Actions", look: "acts", build: (one) => acts(one, said) }] : []),
+      store.writable && { title: "", name: "Actions", look: "acts", build: (one) => acts(one, said) },
     ],
   });
 }
 
 /** A form for a new webhook, which is collected like every other change. */
 function addForm() {
-  const name = h("input", {
-    class: "field",
-    required: true,
-    placeholder: "ops",
-    pattern: "[a-z0-9][a-z0-9._\\-]*",
-    maxlength: "64",
-    autocomplete: "off",
-  });
-  const url = h("input", {
+  const named = { required: true, placeholder: "ops", pattern: "[a-z0-9][a-z0-9._\\-]*", maxlength: "64" };
+  const [name, form, least] = [input("name", named), select("form", FORMS), select("tells", TELLS)];
+  const url = input("address", {
     class: "field wide",
     required: true,
     type: "url",
     placeholder: "https://hooks.example/…",
-    autocomplete: "off",
   });
-  const select = (options) =>
-    h(
-      "select",
-      { class: "field" },
-      options.map(([value, text]) => h("option", { value }, text)),
-    );
-  const [form, least] = [select(FORMS), select(TELLS)];
   const word = h("span", { class: "isbad", role: "alert" });
-  const open = button("Add a webhook", () => show(true));
-  const show = (shown) => {
-    element.hidden = !shown;
-    open.hidden = shown;
-    setText(word, "");
-    if (shown) name.focus();
-    else element.reset();
-  };
-  const element = h(
-    "form",
-    { class: "inline", hidden: true },
-    h("label", {}, "name", name),
-    h("label", {}, "address", url),
-    h("label", {}, "form", form),
-    h("label", {}, "tells", least),
-    h("button", { type: "submit", class: "primary" }, "Add to the pending changes"),
-    button("Cancel", () => show(false)),
-    word,
-  );
-  element.addEventListener("submit", (event) => {
-    event.preventDefault();
+  const submit = () => {
     const path = [...WEBHOOKS, name.value];
     if (store.value(path)) return setText(word, `There is a webhook ${name.value} already.`);
     store.set(path, { url: url.value, format: form.value, least: least.value });
     store.check();
-    return show(false);
-  });
-  return { element, open };
+    return true;
+  };
+  const fields = [name, url, form, least].map(labelled);
+  return foldedForm({ title: "Add a webhook", fields, after: word, submit, left: () => setText(word, "") });
 }
 
 /** The mutes in force, each with a way to end it. */
@@ -185,7 +147,7 @@ function muteList(said) {
     element: list,
     update: (mutes) => {
       list.hidden = !mutes.length;
-      redraw(list, JSON.stringify(mutes), () => mutes.map(line));
+      redraw(list, mutes.map(line));
     },
   };
 }
@@ -205,8 +167,8 @@ export function alertsGroup(title, note, paths, refresh) {
     "Nobody is told: there is no webhook.",
     "rpcaccel settings set alerts.webhooks.ops.url=https://hooks.example/…",
   );
-  inner.element.append(h("div", { class: "below" }, form.element, table.element, none, word, mutes.element));
-  if (store.writable) inner.element.querySelector(".head").append(h("span", { class: "end" }, form.open));
+  inner.element.append(h("div", { class: "below" }, form.form, table, none, word, mutes));
+  if (store.writable) inner.element.querySelector(".head").append(atEnd(form.open));
   let last = null;
   const update = (documents) => {
     inner.update();
@@ -214,7 +176,7 @@ export function alertsGroup(title, note, paths, refresh) {
     if (!last) return;
     table.update(last.webhooks);
     table.element.hidden = !last.webhooks.length;
-    none.hidden = last.webhooks.length > 0 || !form.element.hidden;
+    none.hidden = last.webhooks.length > 0 || !form.form.hidden;
     mutes.update(last.mutes);
   };
   return {

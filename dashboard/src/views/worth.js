@@ -1,9 +1,9 @@
 // What each node is worth: its calls, its latency against the others', errors, lag, agreement, quota and cost.
 
-import { h } from "../dom.js";
+import { h, redraw } from "../dom.js";
 import { NONE, count, digits, duration, joined, moment, money, percent, plural } from "../format.js";
-import { FAILED, facts, methodName, reasons } from "../parts.js";
-import { Table, numbers } from "../table.js";
+import { FAILED, facts, listing, methodName, reasons } from "../parts.js";
+import { Table, numbers, words } from "../table.js";
 
 const METHODS = 12; // of a node that are listed, those called most
 
@@ -57,59 +57,26 @@ function quota(node) {
 const others = (seconds) =>
   seconds === null ? h("span", { class: "quiet" }, "never asked") : joined(duration(seconds));
 
+const HEADS = [
+  ["Method"],
+  ...["Answers", "Mean", "Mean of the others", "Against the others"].map((title) => [title, "right"]),
+];
+
 function methods(found) {
   if (!found.length) return null;
-  const titles = [
-    ["Method"],
-    ["Answers", "right"],
-    ["Mean", "right"],
-    ["Mean of the others", "right"],
-    ["Against the others", "right"],
+  const row = (one) => [
+    methodName(one.method, one.method),
+    joined(count(one.calls)),
+    joined(duration(one.mean)),
+    others(one.others),
+    against(one),
   ];
+  const more = found.length - METHODS;
   return [
     h("h3", {}, "By method"),
-    h(
-      "div",
-      { class: "attempts", tabindex: "0", role: "region", "aria-label": "By method" },
-      h(
-        "table",
-        { class: "methods" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            titles.map(([title, side]) => h("th", { scope: "col", class: side }, h("span", {}, title))),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          found
-            .slice(0, METHODS)
-            .map((one) =>
-              h(
-                "tr",
-                {},
-                h("td", {}, methodName(one.method, one.method)),
-                h("td", { class: "right" }, joined(count(one.calls))),
-                h("td", { class: "right" }, joined(duration(one.mean))),
-                h("td", { class: "right" }, others(one.others)),
-                h("td", { class: "right" }, against(one)),
-              ),
-            ),
-        ),
-      ),
-    ),
-    found.length > METHODS
-      ? h(
-          "p",
-          { class: "quiet" },
-          `and ${found.length - METHODS} more, called less: `,
-          h("code", {}, "rpcaccel nodes --report --json"),
-        )
-      : null,
+    listing("By method", HEADS, found.slice(0, METHODS).map(row), { class: "methods" }),
+    more > 0 &&
+      h("p", { class: "quiet" }, `and ${more} more, called less: `, h("code", {}, "rpcaccel nodes --report --json")),
   ];
 }
 
@@ -130,8 +97,8 @@ function draw(node) {
       facts("Answers compared with other nodes", [
         ["compared", joined(count(compared))],
         ["contradicted by two others", joined(count(minority))],
-        ...(undecided ? [["undecided", joined(count(undecided))]] : []),
-        ...(hashes ? [["false block hashes in logs", joined(count(hashes))]] : []),
+        undecided && ["undecided", joined(count(undecided))],
+        hashes && ["false block hashes in logs", joined(count(hashes))],
       ]),
       node.quota.map((one) =>
         facts(`Quota of the ${one.window}`, [
@@ -149,16 +116,7 @@ function draw(node) {
 
 function detail() {
   const element = h("div");
-  let drawn = "";
-  return {
-    element,
-    update: (node) => {
-      const signature = JSON.stringify(node);
-      if (drawn === signature) return;
-      drawn = signature;
-      element.replaceChildren(...draw(node).filter(Boolean));
-    },
-  };
+  return { element, update: (node) => redraw(element, draw(node)) };
 }
 
 /** `currency`: null where nothing has a price; `quotas`: has any node one? */
@@ -172,23 +130,12 @@ export function worthTable(several, currency, quotas) {
         title: "Node",
         name: "Node in the report",
         sort: (node) => `${node.network}/${node.id}`,
-        text: (node) => node.id,
         cell: (node) => [
           h("span", { class: "name", title: node.id }, node.id),
           h("span", { class: "unseen" }, " in the report"),
         ],
       },
-      ...(several
-        ? [
-            {
-              title: "Network",
-              fold: 7,
-              sort: (node) => node.network,
-              text: (node) => node.network,
-              cell: (node) => node.network,
-            },
-          ]
-        : []),
+      several && words("Network", (node) => node.network, { fold: 7 }),
       numbers("Calls", (node) => node.calls, count, { hint: "attempts sent to it, repeated ones included" }),
       numbers("Share", (node) => node.share, percent, { hint: "of the calls to the nodes of its network", fold: 6 }),
       numbers("p50", (node) => node.latency.p50 ?? NaN, duration, { fold: 4 }),
@@ -197,7 +144,6 @@ export function worthTable(several, currency, quotas) {
         title: "Against the others",
         right: true,
         sort: (node) => node.latency.ratio,
-        text: (node) => times(node.latency.ratio) + spread(node.latency),
         cell: (node) => against(node.latency),
         hint: "how many times the seconds of the others it took for the same methods, and where that ratio lies with 95 %",
       },
@@ -205,7 +151,6 @@ export function worthTable(several, currency, quotas) {
         title: "Errors",
         right: true,
         sort: part,
-        text: (node) => kinds(node) + node.calls,
         hint: "attempts without a result; reverts and calls that were given up are among them, lost hedges are not",
         cell: (node) =>
           h(
@@ -227,33 +172,24 @@ export function worthTable(several, currency, quotas) {
         title: "Agreement",
         right: true,
         sort: (node) => (node.agreement.compared ? node.agreement.minority / node.agreement.compared : null),
-        text: (node) => JSON.stringify(node.agreement),
         cell: (node) => agreement(node.agreement),
         hint: "answers that two other nodes contradicted, of those that were compared",
       },
-      ...(quotas
-        ? [
-            {
-              title: "Quota used → by its end",
-              name: "Quota",
-              right: true,
-              fold: 2,
-              sort: (node) => Math.max(...node.quota.map((one) => one.projected / one.limit), -1),
-              text: (node) => JSON.stringify(node.quota),
-              cell: (node) => (node.quota.length ? quota(node) : h("span", { class: "quiet" }, NONE)),
-              hint: "at the pace of this report",
-            },
-          ]
-        : []),
-      ...(currency
-        ? [
-            numbers(
-              "Cost",
-              (node) => node.cost ?? NaN,
-              (value) => money(value, currency),
-            ),
-          ]
-        : []),
+      quotas && {
+        title: "Quota used → by its end",
+        name: "Quota",
+        right: true,
+        fold: 2,
+        sort: (node) => Math.max(...node.quota.map((one) => one.projected / one.limit), -1),
+        cell: (node) => (node.quota.length ? quota(node) : h("span", { class: "quiet" }, NONE)),
+        hint: "at the pace of this report",
+      },
+      currency &&
+        numbers(
+          "Cost",
+          (node) => node.cost ?? NaN,
+          (value) => money(value, currency),
+        ),
     ],
   });
   table.element.classList.add("cards", "worth");

@@ -125,7 +125,7 @@ async def test_settings_changes_are_marked_in_the_charts_and_a_day_is_shown_besi
     await expect(page.locator("main")).to_contain_text("Node calls saved")
     marked = await page.evaluate(
         """async () => {
-            const { setMarks, marksAt } = await import("/src/marks.js");
+            const { setMarks, marksAt } = await import("/src/chart.js");
             setMarks([{ at: 100, by: "ops", text: "a: weight 1 to 5", outcome: "adopted", action: "change" },
                       { at: 100, by: "ops", text: "no", outcome: "refused", action: "change" }]);
             return [marksAt(103, 5), marksAt(300, 5)];

@@ -24,6 +24,7 @@ DRAWN = (
     "node",
     "partial",
     "refused",
+    "failed",
     *(f"s{line}" for line in range(1, 9)),
 )
 DRAWN_LIGHTLY = {"memory", "flight", "partial", "redis"}
@@ -66,6 +67,11 @@ def pairs() -> Iterator[tuple[str, str, str, float]]:
 def test_every_pair_of_colours_has_its_contrast(name: str, colour: str, ground: str, wanted: float) -> None:
     colours = LIGHT if name == "light" else DARK
     assert contrast(colours[colour], colours[ground]) >= wanted
+
+
+def test_styles_are_no_wider_than_the_rest_of_the_source() -> None:
+    for path in (ROOT / "dashboard").glob("*.css"):
+        assert all(len(line) <= 120 for line in path.read_text(encoding="utf-8").splitlines()), path
 
 
 def test_nothing_is_inline_and_nothing_is_fetched_from_elsewhere() -> None:

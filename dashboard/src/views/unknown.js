@@ -1,11 +1,73 @@
-// Errors that no rule knows, to be classed: a rule is tried first, then collected like every other change.
+// What no rule knows: errors, to be classed by a rule that is tried first; and methods, to be refused by their very name.
 
 import { change } from "../api.js";
 import { h, redraw, refresh, setText } from "../dom.js";
 import { count, joined, moment, plural } from "../format.js";
-import { button, facts, hint, methodName, quiet, section } from "../parts.js";
+import { button, facts, hint, input, methodName, quiet, section, select } from "../parts.js";
 import { store } from "../store.js";
-import { Table, numbers } from "../table.js";
+import { Table, moments, numbers, words } from "../table.js";
+
+const DENY = ["http", "deny"];
+const FIT = /^[A-Za-z0-9_]{1,63}$/; // as a rule may name it, for itself alone; a longer one may have been cut
+
+/** Puts the name on the list of methods that nobody may call, or takes it off again. */
+function refusal({ method }) {
+  const word = quiet();
+  const hold = h("span", { class: "buttons tight refusal" });
+  const toggle = button("", () => {
+    const denied = store.value(DENY) ?? [];
+    store.set(DENY, denied.includes(method) ? denied.filter((name) => name !== method) : [...denied, method]);
+  });
+  hold.append(toggle, word);
+  return {
+    element: hold,
+    update: () => {
+      const denied = (store.value(DENY) ?? []).includes(method);
+      const draft = denied !== (store.inForce(DENY) ?? []).includes(method);
+      toggle.hidden = !store.writable || !FIT.test(method);
+      setText(toggle, denied ? (draft ? "Do not refuse it" : "Let it pass again") : "Refuse it");
+      toggle.setAttribute("aria-label", `${toggle.textContent}: ${method}`);
+      toggle.classList.toggle("drafted", draft);
+      setText(
+        word,
+        draft ? "" : denied ? "refused" : toggle.hidden && store.writable ? "no name that a rule can have" : "",
+      );
+    },
+  };
+}
+
+export function unknownMethods() {
+  const table = new Table({
+    label: "Methods no rule names",
+    key: (one) => `${one.network}/${one.method}`,
+    sort: 2,
+    columns: [
+      { title: "Method", sort: (one) => one.method, cell: (one) => methodName(one.method) },
+      words("Network", (one) => one.network),
+      numbers("Calls", (one) => one.calls, count),
+      numbers("Errors", (one) => one.errors, count),
+      moments("Last", (one) => one.last_seen),
+      { title: "", build: refusal },
+    ],
+  });
+  const note = quiet();
+  const empty = hint("None was called: every method that clients asked for is described by a rule.");
+  return {
+    element: section("Methods no rule names", note, table, empty),
+    update: (methods, unnamed) => {
+      table.update(methods);
+      table.element.hidden = !methods.length;
+      empty.hidden = methods.length > 0;
+      setText(
+        note,
+        methods.length
+          ? `passed on to nodes, never kept${unnamed ? `; ${plural(unnamed, "call")} of further names` : ""}`
+          : "",
+      );
+    },
+    gone: () => table.gone(),
+  };
+}
 
 const KINDS = {
   "rate-limited": "the node asks to be left alone for a while",
@@ -67,17 +129,12 @@ function treated(found) {
 }
 
 function detail(first) {
-  const kind = h(
-    "select",
-    { class: "field", "aria-label": "Kind" },
-    Object.entries(KINDS).map(([value, word]) => h("option", { value }, `${value} – ${word}`)),
+  const kind = select(
+    "Kind",
+    Object.entries(KINDS).map(([value, word]) => [value, `${value} – ${word}`]),
   );
-  const text = h("input", {
-    class: "field wide",
-    value: fragment(first.text),
-    maxlength: "200",
-    "aria-label": "The message contains",
-  });
+  const more = { class: "field wide", value: fragment(first.text), maxlength: "200" };
+  const text = input("The message contains", more);
   const told = h("div", { class: "facts" });
   const outcome = h("div", { class: "facts" });
   const word = h("span", { class: "quiet", role: "status" });
@@ -92,7 +149,7 @@ function detail(first) {
         http_status: first.http_status,
         rules: [rule()],
       });
-      redraw(outcome, JSON.stringify(found), () => treated(found));
+      redraw(outcome, treated(found));
       setText(word, found.by === "tried" ? "" : "The rule does not fit this error.");
     } catch (problem) {
       setText(word, problem.message);
@@ -117,7 +174,8 @@ function detail(first) {
     element: h("div", {}, told, form, outcome),
     update: (error) => {
       form.hidden = !store.writable;
-      refresh(told, JSON.stringify(error), () =>
+      refresh(
+        told,
         facts("Last one", [
           ["node", error.node],
           ["method", h("code", {}, error.method)],
@@ -136,43 +194,23 @@ export function unclassedSection() {
     key: (error) => `${error.network} ${error.code} ${error.text}`,
     detail,
     sort: 2,
-    find: (error) => `${error.text} ${error.node} ${error.method}`,
     columns: [
-      {
-        title: "Text, numbers and hashes folded",
-        text: (error) => error.text,
-        cell: (error) => h("span", { class: "words" }, error.text),
-      },
+      { title: "Text, numbers and hashes folded", cell: (error) => h("span", { class: "words" }, error.text) },
       numbers(
         "Code",
         (error) => error.code,
         (value) => [String(value), ""],
       ),
       numbers("Times", (error) => error.count, count),
-      {
-        title: "Last",
-        sort: (error) => error.last_seen,
-        text: (error) => moment(error.last_seen),
-        cell: (error) => moment(error.last_seen),
-      },
-      {
-        title: "Node",
-        sort: (error) => error.node,
-        text: (error) => `${error.network} ${error.node}`,
-        cell: (error) => `${error.network} ${error.node}`,
-      },
-      {
-        title: "Method",
-        sort: (error) => error.method,
-        text: (error) => error.method,
-        cell: (error) => methodName(error.method),
-      },
+      moments("Last", (error) => error.last_seen),
+      { title: "Node", sort: (error) => error.node, cell: (error) => `${error.network} ${error.node}` },
+      { title: "Method", sort: (error) => error.method, cell: (error) => methodName(error.method) },
     ],
   });
   const note = quiet();
   const empty = hint("Nothing here: every error that nodes sent was known to a rule.");
   return {
-    element: section("Errors no rule knows", note, table.element, empty),
+    element: section("Errors no rule knows", note, table, empty),
     update: (found) => {
       table.update(found);
       table.element.hidden = !found.length;

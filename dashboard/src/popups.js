@@ -1,6 +1,41 @@
-// A button that opens a menu of actions, by the keyboard as well: arrows, Home and End move, Escape leaves.
+// What opens over the page: a question that is asked once, and a menu of actions.
 
 import { h } from "./dom.js";
+import { labelled } from "./parts.js";
+
+/** True when the reader agrees. `text` says what will happen, with numbers; `lines` one each; `fields` are controls to be filled in. */
+export function confirmed({ title, text, lines = [], fields = [], yes }) {
+  return new Promise((answer) => {
+    const agree = h("button", { type: "submit", class: fields.length ? "primary" : "danger", value: "yes" }, yes);
+    const cancel = h("button", { type: "button", class: "plain", onclick: () => box.close("no") }, "Cancel");
+    const box = h(
+      "dialog",
+      { class: "ask", "aria-label": title },
+      h(
+        "form",
+        { method: "dialog" },
+        h("h2", {}, title),
+        text ? h("p", {}, text) : null,
+        lines.length
+          ? h(
+              "ul",
+              {},
+              lines.map((line) => h("li", {}, line)),
+            )
+          : null,
+        fields.map(labelled),
+        h("div", { class: "buttons" }, cancel, agree),
+      ),
+    );
+    box.addEventListener("close", () => {
+      box.remove();
+      answer(box.returnValue === "yes");
+    });
+    document.body.append(box);
+    box.showModal();
+    (fields[0] ?? cancel).focus();
+  });
+}
 
 const GAP = 4; // pixels between the button and its menu
 let shown = null;

@@ -1,0 +1,110 @@
+// Weights: a slider and a number that mirror each other, and the share of the calls that they mean.
+
+import { h, redraw, setAttribute, setText } from "./dom.js";
+import { joined, percent } from "./format.js";
+import { store } from "./store.js";
+
+const HIGHEST = 1000;
+
+/** Who may not change it sees the number. `nodes()`: all nodes as they were last told. */
+export function weightControl(node, nodes) {
+  const share = h("span", { class: "means" });
+  const tellShare = (now) => {
+    const said = meaning(store, nodes(), now);
+    const then = said.split(", then ").at(-1);
+    redraw(share, [h("span", { class: "before" }, said.slice(0, said.length - then.length)), then]);
+    setAttribute(share, "title", said);
+  };
+  if (!store.writable) {
+    const figure = h("b");
+    return {
+      element: h("div", { class: "tune" }, figure, share),
+      update: (now) => {
+        setText(figure, String(now.weight));
+        tellShare(now);
+      },
+    };
+  }
+  const path = ["networks", node.network, "nodes", node.id, "weight"];
+  const label = `Weight of node ${node.id}`;
+  const slider = h("input", { type: "range", min: "0", max: "10", step: "1", "aria-label": label });
+  const number = h("input", {
+    type: "number",
+    min: "0",
+    max: String(HIGHEST),
+    step: "1",
+    class: "field weight",
+    "aria-label": `${label}, as a number`,
+  });
+  const set = (text) => {
+    const wanted = Math.round(Number(text));
+    if (text !== "" && wanted >= 0 && wanted <= HIGHEST) store.set(path, wanted);
+  };
+  slider.addEventListener("input", () => set(slider.value));
+  number.addEventListener("input", () => set(number.value));
+  number.addEventListener("keydown", (event) => event.key === "Enter" && set(number.value));
+  const element = h("div", { class: "tune" }, slider, number, share);
+  const update = (now) => {
+    const wanted = store.value(path) ?? now.weight;
+    const highest = Math.max(
+      10,
+      ...nodes()
+        .filter((one) => one.network === now.network)
+        .map((one) => one.weight),
+      wanted,
+    );
+    // While a slider is held its end does not move away from under the pointer.
+    if (document.activeElement !== slider) setAttribute(slider, "max", String(highest));
+    if (Number(slider.value) !== wanted) slider.value = wanted;
+    if (document.activeElement !== number && number.value !== String(wanted)) number.value = wanted;
+    slider.disabled = number.disabled = store.value(path.slice(0, -1)) === null;
+    element.classList.toggle("drafted", store.changed(path));
+    tellShare(now);
+  };
+  return { element, update };
+}
+
+const path = (node, name) => ["networks", node.network, "nodes", node.id, name];
+
+/** The weight a node will have when the collected changes are applied; 0 when it will take no calls. */
+function weightAfter(store, node) {
+  if (store.value(path(node, "drain")) === true || store.value(["networks", node.network, "nodes", node.id]) === null)
+    return 0;
+  return store.value(path(node, "weight")) ?? node.weight;
+}
+
+const tierAfter = (store, node) => store.value(path(node, "tier")) ?? node.tier;
+
+/** A node that is out for a reason of its own (behind, failing ...) stays out; a cordoned or drained one may come back. */
+function canServe(node) {
+  return node.eligible || node.state === "cordoned" || node.state === "drained";
+}
+
+const serving = (store, nodes, network) =>
+  nodes.filter((node) => node.network === network && canServe(node) && weightAfter(store, node));
+const sum = (store, nodes) => nodes.reduce((total, node) => total + weightAfter(store, node), 0);
+
+export const weightsAfter = (store, nodes, network) => sum(store, serving(store, nodes, network));
+
+/** "5 of 7 → 71 %", after what it is now where that is another share. */
+function meaning(store, nodes, node) {
+  const weight = weightAfter(store, node);
+  if (!canServe(node)) return `${weight}, no calls now`;
+  if (!weight)
+    return store.drafts.size && node.share_wanted
+      ? `${joined(percent(node.share_wanted))} now, then no calls`
+      : "no calls";
+  const all = serving(store, nodes, node.network);
+  const tier = Math.min(...all.map((one) => tierAfter(store, one)));
+  if (tierAfter(store, node) > tier) return `stands by in tier ${tierAfter(store, node)}`;
+  const total = sum(
+    store,
+    all.filter((one) => tierAfter(store, one) === tier),
+  );
+  const [now, then] = [node.share_wanted, weight / total];
+  const about = node.share_aim ? "~" : ""; // the balancer looks at more than weights
+  const words = `${weight} of ${total} → ${about}${joined(percent(then))}`;
+  return store.drafts.size && now !== null && joined(percent(now)) !== joined(percent(then))
+    ? `${about}${joined(percent(now))} now, then ${words}`
+    : words;
+}
