@@ -32,15 +32,6 @@ async def control(receiver: WebhookReceiver) -> AsyncIterator[SampleControl]:
     await control.alerts.stop()
 
 
-@shared
-async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
-    admin = Admin(view, "127.0.0.1:0", control=control, interval=0.2)
-    await admin.start()
-    view.advance(1.0, load=0.2)
-    yield admin
-    await admin.close()
-
-
 async def test_a_webhook_is_sent_a_test_and_webhooks_are_added_and_removed_like_every_other_change(
     visitor: Visitor, admin: Admin, control: SampleControl, receiver: WebhookReceiver
 ) -> None:

@@ -1,7 +1,6 @@
-"""The page for those who listen to it, see it badly or have little room: axe finds nothing serious in any view,
-headings are in order, and nothing is wider than the window."""
+"""The page for those who listen to it, see it badly or have little room: with everything in it that there can be, axe
+finds nothing serious in any view, headings are in order, and nothing is wider than the window."""
 
-from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
@@ -9,69 +8,73 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from tests.e2e.page.tuning import log_in, reader
+from tests.e2e.page.conftest import Start
+from tests.e2e.page.tuning import busy, log_in, reader
 from tests.support.browser import VIEWS, Visitor, resize
 from tests.support.fixtures import shared
-from tests.support.sample_control import SampleControl
+from tests.support.sample_control import SampleControl, sample_settings
+from tests.support.sample_hosts import OTHERS, meet
 from tests.support.sample_view import SampleView
+from tests.support.sample_worth import compared, prove, sample_cases, suspect
 
 GRAVE = {"serious", "critical"}
 LOOKS = [("light", 1366), ("dark", 390)]
-"""Each theme and each width once; `grave` looks at contrasts in the other theme as well."""
-WHOLE = {"resultTypes": ["violations"]}
-CONTRAST = {**WHOLE, "runOnly": ["color-contrast"]}
+"""Each theme and each width once; the contrast of each pair of colours is in tests/unit/dashboard."""
 LEVELS = """[...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter((one) => one.checkVisibility())
     .map((one) => Number(one.tagName[1]))"""
+THEME = "document.documentElement.dataset.theme"
+FIRST_ROWS = (
+    "main .scroll:not(.scroll .scroll) tbody:not(:has(tr.detail:not([hidden]))) > tr.row:nth-child(1 of tr.row) .open"
+)
+"""The first row of each table in which none is opened."""
+
+
+@pytest.fixture
+def control() -> SampleControl:
+    """Settings with a tier on disk, and with Redis."""
+    return SampleControl(sample_settings(disk={"path": "/var/cache/rpcaccel"}, redis={"url": "redis://127.0.0.1"}))
 
 
 @shared
-async def admin(view: SampleView) -> AsyncIterator[Admin]:
-    ticks = iter(range(10_000))
-    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600, clock=lambda: 1000.0 + next(ticks))
-    await admin.start()
-    for _ in range(30):
-        view.advance(1.0, load=0.05)
-        admin.sample()
-    yield admin
-    await admin.close()
+async def admin(start: Start, control: SampleControl) -> Admin:
+    """All that a view can show: tiers, hosts, subscribers, proofs, a suspected node, cases and errors."""
+    view = SampleView(disk=True)
+    prove(view)
+    admin = await start(view, control)
+    compared(view)
+    control.cases += sample_cases()
+    meet(control, OTHERS)
+    busy(view, admin, 2)
+    suspect(view)
+    busy(view, admin, 1)
+    return admin
 
 
 async def grave(page: Page, within: str | None = None) -> list[str]:
-    """The findings of axe that keep somebody from using what is shown, and those about contrast in the other theme;
-    `within` is a selector of what is looked at where the rest of the page was looked at in another test."""
-    found = (await Axe().run(page, within, options=WHOLE)).response["violations"]
-    look = await page.evaluate(THEME)
-    await turned(page, "light" if look == "dark" else "dark")
-    found += (await Axe().run(page, within, options=CONTRAST)).response["violations"]
-    await turned(page, look)
+    """The findings of axe that keep somebody from using what is shown; `within` selects what is looked at where
+    the rest of the page was looked at in another test."""
+    found = (await Axe().run(page, within, options={"resultTypes": ["violations"]})).response["violations"]
     return [f"{one['id']}: {node['html']}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
 
 
-async def turned(page: Page, theme: str) -> None:
-    """Turn to a theme at once."""
+async def looked_at(page: Page, theme: str, width: int) -> None:
+    """Turn to a theme at once, and make the window as wide as that."""
+    await resize(page, width)
     await page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
     await page.wait_for_function(f"theme => {THEME} === theme", arg=theme)
 
 
-async def looked_at(page: Page, theme: str, width: int) -> None:
-    """Turn to a theme, and make the window as wide as that."""
-    await resize(page, width)
-    await turned(page, theme)
-
-
-THEME = "document.documentElement.dataset.theme"
-
-
 async def shown(page: Page, view: str) -> None:
-    """Open a view, and the first row of its first table."""
+    """Open a view, and the first row of each of its tables."""
     await page.evaluate(f"location.hash = '#/{view}'")
     await expect(page.locator("main h1")).to_have_text(view.capitalize())
     await expect(page.locator("main h2").first).to_be_visible()
     if view == "settings":
         await expect(page.locator(".setting").first).to_be_visible()
-    if await page.locator("tr.row .open").count():
-        await page.locator("tr.row .open").first.click()
-        await expect(page.locator("tr.detail:visible").first).to_be_visible()
+    if view == "nodes":
+        await expect(page.locator(".suggestion")).to_be_visible()
+    for _ in range(await page.locator(FIRST_ROWS).count()):
+        await page.locator(FIRST_ROWS).first.click()
 
 
 @pytest.mark.parametrize(("look", "width"), LOOKS)
@@ -90,22 +93,22 @@ async def test_every_view_is_for_everyone_and_fits(visitor: Visitor, admin: Admi
     assert await page.evaluate(THEME) == look
 
 
-async def test_axe_finds_nothing_serious_where_somebody_logs_in(visitor: Visitor) -> None:
+async def test_axe_finds_nothing_serious_where_somebody_logs_in(visitor: Visitor, start: Start) -> None:
     visitor.expected = ["401"]  # of a wrong password
-    async with reader(visitor, "overview") as page:
-        await expect(page.get_by_label("Password")).to_be_visible()
-        for look, width in LOOKS:
-            await looked_at(page, look, width)
-            assert await grave(page) == [], (look, width)
-        await log_in(page, "guest", "wrong")
-        await expect(page.get_by_role("alert")).to_contain_text("wrong")
-        for look, width in LOOKS:
-            await looked_at(page, look, width)
-            assert await grave(page) == [], (look, width)
+    page = await reader(start, visitor, "overview")
+    await expect(page.get_by_label("Password")).to_be_visible()
+    for look, width in LOOKS:
+        await looked_at(page, look, width)
+        assert await grave(page) == [], (look, width)
+    await log_in(page, "guest", "wrong")
+    await expect(page.get_by_role("alert")).to_contain_text("wrong")
+    for look, width in LOOKS:
+        await looked_at(page, look, width)
+        assert await grave(page) == [], (look, width)
 
 
 async def test_axe_finds_nothing_serious_while_something_is_changed(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, "nodes")
+    page = await visitor.open(admin.address, "nodes", reduced_motion="reduce")
     await page.get_by_role("button", name="Add a node").click()
     await page.get_by_role("button", name="Actions for node a").click()
     await expect(page.get_by_role("menuitem", name="Probe now")).to_be_focused()

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from tests.e2e.page.test_axe import looked_at
+from tests.e2e.page.conftest import Start
 from tests.support.browser import Visitor
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
@@ -83,11 +83,9 @@ async def test_the_disk_stands_between_memory_and_redis_and_holds_nothing_or_tel
     ("settings", "title"), [(BOTH, "Memory / Disk / Redis"), (DISK, "Memory / Disk"), ({}, None)], ids=str
 )
 async def test_methods_tell_the_hit_ratio_of_each_tier_that_there_is(
-    visitor: Visitor, view: SampleView, settings: dict[str, Any], title: str | None
+    visitor: Visitor, start: Start, view: SampleView, settings: dict[str, Any], title: str | None
 ) -> None:
-    admin = Admin(view, "127.0.0.1:0", control=SampleControl(sample_settings(**settings)), interval=0.2)
-    await admin.start()
-    view.advance(1.0, load=0.2)
+    admin = await start(view, SampleControl(sample_settings(**settings)), seconds=1, load=0.2)
     page = await visitor.open(admin.address, "methods", width=1920)
     blocks = page.locator("tr.row", has_text="hmyv2_getBlockSigners")
     await expect(blocks).to_be_visible()
@@ -97,10 +95,9 @@ async def test_methods_tell_the_hit_ratio_of_each_tier_that_there_is(
         ratios = await blocks.locator(f'td[data-title="{title}"]').inner_text()
         assert len(ratios.split(" / ")) == len(title.split(" / "))
     view.advance(1.0, load=0.2)
+    admin.sample()
     await expect(page.locator("main")).to_contain_text("reading from the disk")
     await expect(page.locator(".legend")).to_contain_text("disk")
-    await page.close()
-    await admin.close()
 
 
 COUNTED = {"memory": 1, "disk": 2, "store": 3, "complete": True, "dry_run": True, "workers": 1}
@@ -155,14 +152,3 @@ async def test_an_explanation_says_which_keys_may_be_on_disk_and_a_call_that_was
     await page.get_by_role("button", name="Run it").click()
     await expect(page.locator("main")).to_contain_text("HTTP 200 · from disk")
     await expect(page.locator(".waterfall tr")).to_have_text("reading from the disk400\u202fµs")
-
-
-async def test_the_views_with_a_disk_fit_their_window(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address)
-    for shown in ("cache", "methods", "overview"):
-        await page.evaluate(f"location.hash = '#/{shown}'")
-        await expect(page.locator(f".rail a[data-view={shown}]")).to_have_attribute("aria-current", "page")
-        await expect(page.locator("tr.row").first).to_be_visible()
-        for look, width in (("light", 1366), ("dark", 1366), ("light", 390)):
-            await looked_at(page, look, width)
-            assert await page.evaluate("document.documentElement.scrollWidth") <= width, (shown, look, width)

@@ -4,7 +4,6 @@ opened."""
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 from playwright.async_api import Locator, Page, expect
@@ -14,6 +13,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
+from tests.e2e.page.conftest import Start
 from tests.support.browser import Visitor, resize
 from tests.support.fixtures import shared
 from tests.support.sample_control import NODES, SampleControl
@@ -31,21 +31,13 @@ def control() -> SampleControl:
 
 
 @shared
-async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
+async def admin(start: Start, view: SampleView, control: SampleControl) -> Admin:
     view.networks = [NETWORK, OTHER]
-    admin = Admin(
-        view,
-        "127.0.0.1:0",
-        control=control,
-        interval=3600,
-        clock=lambda: 1000.0 + view.elapsed,
-        wall=lambda: BEGAN + view.elapsed,
-    )
-    await admin.start()
+    times = {"clock": lambda: 1000.0 + view.elapsed, "wall": lambda: BEGAN + view.elapsed}
+    admin = await start(view, control, **times)
     for _ in range(120):
         passed(admin, view)
-    yield admin
-    await admin.close()
+    return admin
 
 
 def passed(admin: Admin, view: SampleView, failed: int = 0, by_clients: int = 0) -> None:
@@ -150,6 +142,20 @@ async def test_nodes_of_one_name_are_told_apart_by_their_network(
     await expect(keys.filter(has_text=f"{NETWORK}/a")).to_have_count(1)
     await expect(keys.filter(has_text="b")).not_to_contain_text(NETWORK)
     await expect(page.locator("main")).not_to_contain_text("busiest")
+
+
+async def test_a_node_keeps_its_colour_beside_a_new_one_and_the_legend_has_the_order_of_the_table(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    page = await visitor.open(admin.address, "nodes")
+    keys = page.locator("figure", has_text="Calls to each node").locator(".key")
+    await expect(keys).to_have_text([re.compile("^a "), re.compile("^b ")])
+    colour = await keys.last.locator(".swatch").get_attribute("style")
+    view.node_list.insert(1, NodeView(network=NETWORK, id="0", state="serving"))
+    view.tally.node(NETWORK, "0").calls += 5
+    passed(admin, view)
+    await expect(keys).to_have_text([re.compile("^a "), re.compile("^0 "), re.compile("^b ")])
+    assert await keys.last.locator(".swatch").get_attribute("style") == colour
 
 
 async def test_the_range_is_one_for_all_charts_and_is_kept_but_a_network_that_is_gone_is_not_looked_at_any_more(

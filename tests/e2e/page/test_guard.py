@@ -1,6 +1,8 @@
-"""Who may change: a page from elsewhere may not, and what a browser was told before it slept is told anew."""
+"""Who may look and who may change: a page from elsewhere may not, nor may a reader, nor who logged out."""
 
 import asyncio
+import re
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,8 +12,9 @@ from playwright.async_api import Page, Route, expect
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.ledger import Author
-from tests.e2e.page.tuning import PASSWORD, log_in
-from tests.support.browser import Visitor
+from tests.e2e.page.conftest import Start
+from tests.e2e.page.tuning import PASSWORD, log_in, opened, reader, weight
+from tests.support.browser import VIEWS, Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import NETWORK, SampleView
@@ -44,13 +47,9 @@ def control() -> SampleControl:
 
 
 @shared
-async def admin(control: SampleControl) -> AsyncIterator[Admin]:
-    admin = Admin(
-        SampleView(), "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin, interval=0.2
-    )
-    await admin.start()
-    yield admin
-    await admin.close()
+async def admin(start: Start, view: SampleView, control: SampleControl) -> Admin:
+    accounts = {"settings": lambda: control.ledger.settings.admin}
+    return await start(view, control, interval=0.2, clock=time.monotonic, **accounts)
 
 
 @shared
@@ -173,3 +172,66 @@ async def test_who_logs_out_leaves_nothing_to_see_or_to_apply_and_who_cannot_be_
     await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
     await expect(page.locator("#networks")).to_contain_text("nodes")
     await expect(page.locator("#live")).to_contain_text("Live")
+
+
+CHANGING = re.compile("Purge|Run it|Probe now|Prove|Use these weights|Undo|Add|Make a key|Another key|Remove|Apply")
+"""What the buttons say that change something."""
+PRESS_ALL = """[...document.querySelectorAll("main button")].forEach((one) => one.checkVisibility() && one.click())"""
+
+
+async def turn_to(page: Page, view: str) -> None:
+    """Open a view."""
+    await page.evaluate(f"location.hash = '#/{view}'")
+    await expect(page.locator("main h1")).to_have_text(view.capitalize())
+
+
+@pytest.mark.smoke
+async def test_no_view_has_a_control_that_would_be_refused_and_what_a_reader_presses_is_refused_nowhere(
+    visitor: Visitor, start: Start
+) -> None:
+    refused: list[str] = []
+    page = await reader(start, visitor, "nodes")
+    await log_in(page, "guest")
+    await expect(page.locator("main")).to_contain_text("You may look, not change")
+    page.on("response", lambda reply: refused.append(reply.url) if reply.status in (401, 403) else None)
+    for view in VIEWS:
+        await turn_to(page, view)
+        if await page.locator("tr.row .open").count():
+            await page.locator("tr.row .open").first.click()
+        if view == "nodes":
+            await expect(page.locator(".suggestion")).to_contain_text("By the last hour")
+        await expect(page.get_by_role("button", name=CHANGING)).to_have_count(0)
+        await expect(page.locator("main :is(select, input, textarea):disabled")).to_have_count(0)
+    for view in VIEWS:
+        await turn_to(page, view)
+        if view != "explain":  # there is no proxy here that could explain
+            await page.evaluate(PRESS_ALL)
+    assert refused == []
+
+
+async def test_a_reader_logs_in_reads_nodes_rules_and_settings_and_logs_out(visitor: Visitor, start: Start) -> None:
+    visitor.expected = ["401"]  # of a wrong password
+    page = await reader(start, visitor, "nodes")
+    await log_in(page, "guest", "wrong")
+    await expect(page.get_by_role("alert")).to_contain_text("wrong")
+    await log_in(page, "guest")
+    await expect(page.locator("main")).to_contain_text("You may look, not change")
+    await expect(page.locator("tr.group")).to_contain_text("balancer: smooth weighted")
+    await expect(page.locator(".tune b").first).to_have_text("5")
+    await expect(weight(page, "a")).to_have_count(0)
+    detail = await opened(page, "a")
+    await expect(detail.locator(".setting", has_text="Time limit of an attempt")).to_contain_text("10 s")
+    await expect(detail.locator(".setting input")).to_have_count(0)
+
+    await turn_to(page, "methods")
+    await page.get_by_role("button", name="hmyv2_call", exact=True).click()
+    await expect(page.locator("tr.detail:visible")).to_contain_text("Answers are kept as the chain's rule says.")
+
+    await turn_to(page, "settings")
+    await expect(page.locator(".setting", has_text="Memory for answers")).to_contain_text("256 MB")
+    assert await page.locator(".setting input, .setting select, .setting-value button:visible").count() == 0
+    await expect(page.locator(".group", has_text="Nobody is told")).to_be_visible()
+
+    await turn_to(page, "overview")
+    await page.get_by_role("button", name="Log out guest").click()
+    await expect(page.get_by_role("button", name="Log in")).to_be_visible()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
@@ -200,19 +199,6 @@ async def test_a_key_made_on_the_page_lets_its_holder_in_until_it_is_disabled(vi
     await page.locator("dialog").get_by_role("button", name="Apply").click()
     await expect(page.locator("tr.row", has_text="alice")).to_contain_text("disabled")
     assert (await proxy.post(body, **{"X-Api-Key": key})).status == 401
-
-
-async def test_every_worker_has_what_was_applied_and_the_page_counts_them(browser: Browser, pair: Fleet) -> None:
-    proxy = pair.proxy
-    async with visiting(browser) as visitor:
-        page = await visitor.open(address(proxy), "settings")
-        await expect(page.locator("#revision")).to_contain_text("2 of 2 workers")
-        await page.get_by_role("textbox", name="Memory for answers, per worker").fill("64 MB")
-        await page.get_by_role("button", name="Apply").click()
-        await expect(page.locator(".bar")).to_contain_text("2 of 2 workers have it")
-        await page.evaluate("location.hash = '#/cache'")
-        tier = page.get_by_role("row", name=re.compile("^memory"))  # rows of methods name the tiers that answered, too
-        await expect(tier).to_contain_text("128\u202fMB")
 
 
 async def test_a_restarted_server_is_found_again_without_a_reload(

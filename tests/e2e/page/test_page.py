@@ -1,18 +1,25 @@
-"""The page in a real browser over the real admin side, with made-up figures."""
+"""The page in a real browser over the real admin side, with made-up figures: what is normal, what is not, a crowd."""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
+from rpcaccel import balancers
 from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.stats.snapshot import NodeView
+from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.failure import FailureKind
+from tests.e2e.page.conftest import Start
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl
-from tests.support.sample_view import SampleView
+from tests.support.sample_view import NETWORK, SampleView
 
 TOLD = {
     "overview": "Node calls saved",
@@ -64,17 +71,15 @@ FORMATS = {
 
 
 @shared
-async def admin(view: SampleView) -> AsyncIterator[Admin]:
-    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600)
-    await admin.start()
-    yield admin
-    await admin.close()
+async def resting(start: Start, view: SampleView, control: SampleControl) -> Admin:
+    """Before the first call."""
+    return await start(view, control, clock=time.monotonic)
 
 
 @shared
-async def page(visitor: Visitor, admin: Admin) -> Page:
+async def page(visitor: Visitor, resting: Admin) -> Page:
     """A page that has been opened; the test fails when anything was said on the browser's console."""
-    return await visitor.open(admin.address)
+    return await visitor.open(resting.address)
 
 
 def passed(admin: Admin, view: SampleView) -> None:
@@ -84,9 +89,9 @@ def passed(admin: Admin, view: SampleView) -> None:
 
 @pytest.mark.smoke
 async def test_every_view_shows_the_figures_a_row_opens_by_keyboard_and_the_slash_finds_the_filter(
-    page: Page, admin: Admin, view: SampleView
+    page: Page, resting: Admin, view: SampleView
 ) -> None:
-    passed(admin, view)
+    passed(resting, view)
     for name, shown in TOLD.items():
         await page.evaluate(f"location.hash = '#/{name}'")
         await expect(page.locator("main")).to_contain_text(shown)
@@ -103,14 +108,14 @@ async def test_every_view_shows_the_figures_a_row_opens_by_keyboard_and_the_slas
 
 
 async def test_before_the_first_call_there_are_dashes_and_a_command_and_held_figures_stay_until_they_may_go_on(
-    page: Page, admin: Admin, view: SampleView
+    page: Page, resting: Admin, view: SampleView
 ) -> None:
     await expect(page.locator("main")).to_contain_text("No call has come in yet")
     await expect(page.locator("main code")).to_contain_text("hmyv2_blockNumber")
     await expect(page.locator(".reading").nth(1).locator(".figure")).to_have_text("–")
     await expect(page.locator("main")).to_contain_text("attention")
     await page.click("#live")
-    passed(admin, view)
+    passed(resting, view)
     await asyncio.sleep(1.2)  # a round that must not happen has no sign to wait for
     await expect(page.locator("main")).to_contain_text("No call has come in yet")
     await page.click("#live")
@@ -156,3 +161,106 @@ async def test_figures_have_three_digits_and_a_unit_times_the_viewers_zone_and_f
         [str(kind) for kind in FailureKind],
     )
     assert found == []
+
+
+async def test_a_node_without_the_newest_block_is_well_a_chain_has_no_shard_and_a_share_says_what_is_aimed_at(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    """A lag of a moment is no trouble, a network without shards names none, and `~` marks a share not aimed at."""
+    view.node_list[2] = replace(view.node_list[2], eligible=True, state="serving", why="")
+    view.lags = {"b": 1}
+    page = await visitor.open(admin.address)
+    await expect(page.locator("#networks .chip")).to_contain_text("3 of 3 nodes")
+    nodes = page.get_by_role("region", name="Nodes", exact=True)
+    lag = nodes.locator("tr", has_text="serving").nth(1).locator(".lag")
+    await expect(lag).to_have_text("−1")
+    await expect(lag).to_have_class("lag quiet")
+    view.node_list[1] = replace(view.node_list[1], eligible=False, state="behind", why="it is 1 block behind")
+    await expect(nodes.locator("tr", has_text="it is 1 block behind").locator(".lag")).to_have_class("lag iswarn")
+    await expect(page.locator("#networks .chip")).to_contain_text("2 of 3 nodes")
+
+    networks = page.get_by_role("region", name="Networks", exact=True)
+    await expect(networks).to_contain_text("harmony, shard 0")
+    view.chain, view.shard = "ethereum", None
+    await expect(networks).to_contain_text("ethereum")
+    await expect(networks).not_to_contain_text("shard")
+
+    aim = balancers.aim("peak_ewma")
+    view.node_list = [replace(node, share_aim=aim) for node in SampleView().node_list]
+    await expect(nodes.get_by_title(f"The balancer aims at {aim}.").first).to_contain_text("/ ~71")
+    await page.evaluate("location.hash = '#/nodes'")
+    await expect(page.locator("main")).to_contain_text("5 of 6 → ~83")
+
+
+async def test_a_redis_that_is_not_reached_says_why_and_what_it_removed_by_itself_is_not_known(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    redis = view.tally.tier("redis", shared=True)
+    redis.up, redis.fault, redis.purged = False, "10.0.0.9:6379: it asks for a password", 7
+    page = await visitor.open(admin.address, "cache")
+    row = page.get_by_role("region", name="Cache tiers").locator("tr", has_text="Redis")
+    await expect(row).to_contain_text("it asks for a password")
+    cells = await row.locator("td, th").all_inner_texts()
+    assert [cells[index].strip() for index in (11, 12, 13)] == ["–", "–", "7"]
+    await page.evaluate("location.hash = '#/overview'")
+    await expect(page.locator("main")).to_contain_text("redis is not reached (10.0.0.9:6379: it asks for a password)")
+
+
+@shared
+async def crowd(start: Start, view: SampleView, control: SampleControl) -> Admin:
+    """Fifty nodes and three hundred methods."""
+    view.crowd(nodes=50, methods=300)
+    return await start(view, control)
+
+
+async def test_of_three_hundred_rows_only_what_changed_is_drawn_again_far_ones_when_they_come_near_below_their_header(
+    visitor: Visitor, crowd: Admin, view: SampleView
+) -> None:
+    for _ in range(80):
+        crowd.sample()  # a minute without calls: every figure rests
+    page = await visitor.open(crowd.address, "methods")
+    rows = page.locator("tr.row")
+    await expect(rows).to_have_count(300)
+    await page.evaluate(WATCH_ROWS)
+    cell = view.tally.cell(NETWORK, "hmyv2_method7", CacheClass.HEAD)
+    for _ in range(4):
+        cell.errors += 1
+        crowd.sample()
+        row = rows.filter(has_text="hmyv2_method7").first
+        await expect(row.locator(".isbad")).to_have_text(str(cell.errors))
+    assert await page.evaluate("[...changed]") == ["hmyv2_method7"]
+
+    near, far = (rows.nth(index) for index in (0, 299))
+    for method in ("hmyv2_method0", "hmyv2_method299"):
+        view.tally.cell(NETWORK, method, CacheClass.HEAD).errors += 3
+    crowd.sample()
+    await expect(near.locator(".isbad")).to_have_text("3")
+    assert await page.evaluate("[...changed]") == ["hmyv2_method7", "hmyv2_method0"]
+    await far.scroll_into_view_if_needed()
+    await expect(far.locator(".isbad")).to_have_text("3")
+
+    await expect(page.locator("thead th").first).to_be_in_viewport()
+    assert await near.evaluate("row => row.getBoundingClientRect().bottom") < 0
+
+
+WATCH_ROWS = """() => {
+    window.changed = new Set();
+    const watch = new MutationObserver((records) => {
+        for (const { target } of records) {
+            changed.add(target.parentElement.closest("tr.row").querySelector("td").textContent);
+        }
+    });
+    watch.observe(document.querySelector("tbody"), { childList: true, subtree: true, characterData: true });
+}"""
+
+
+async def test_of_many_nodes_the_overview_shows_those_in_trouble_first(
+    visitor: Visitor, crowd: Admin, view: SampleView
+) -> None:
+    view.node_list[40] = NodeView(network=NETWORK, id="n40", state="failing", why="no connection", eligible=False)
+    crowd.sample()
+    page = await visitor.open(crowd.address)
+    nodes = page.get_by_role("region", name="Nodes")
+    await expect(nodes.locator("tr.row").first).to_contain_text("n40")
+    await expect(nodes.locator("tr.row")).to_have_count(12)
+    await expect(page.locator("main")).to_contain_text("all 50, and tune them")

@@ -1,13 +1,14 @@
 """Many nodes and methods as rows: heads stay in sight, nodes stand below their network, and each has a menu."""
 
 import re
-from collections.abc import AsyncIterator
+import time
 
 import pytest
 from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.snapshot import NodeView
+from tests.e2e.page.conftest import Start
 from tests.e2e.page.tuning import TOP, act, apply, in_force, weight
 from tests.support.browser import Visitor, resize
 from tests.support.fixtures import shared
@@ -31,17 +32,14 @@ class Fleets(SampleView):
 
 
 @shared
-async def fleets() -> AsyncIterator[Admin]:
+async def fleets(start: Start) -> Admin:
     view = Fleets()
     nodes = {
         name: [f"http://{node.id}.example,id={node.id}" for node in view.node_list if node.network == name]
         for name in NETWORKS
     }
     control = SampleControl(sample_settings(networks={name: {"nodes": found} for name, found in nodes.items()}))
-    admin = Admin(view, "127.0.0.1:0", control=control, interval=3600)
-    await admin.start()
-    yield admin
-    await admin.close()
+    return await start(view, control, clock=time.monotonic)
 
 
 @shared

@@ -8,8 +8,8 @@ from playwright.async_api import Page, Route, expect
 
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.controlplane.settings.ledger import Author
 from rpcaccel.core import client_limits
+from tests.e2e.page.conftest import Start
 from tests.e2e.page.tuning import apply, field
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
@@ -132,21 +132,17 @@ async def test_what_is_wrong_is_said_at_its_field_and_a_setting_goes_back_to_its
     assert (network.attempts, network.finality_depth) == (3, None)
 
 
-async def test_of_several_networks_the_one_that_is_picked_is_tuned(visitor: Visitor) -> None:
+async def test_of_several_networks_the_one_that_is_picked_is_tuned(
+    visitor: Visitor, start: Start, view: SampleView
+) -> None:
     networks = {name: {"nodes": ["http://a.example,id=a"]} for name in (NETWORK, "harmony-s1")}
     control = SampleControl(sample_settings(networks=networks))
-    admin = Admin(SampleView(), "127.0.0.1:0", control=control)
-    await admin.start()
-    try:
-        page = await visitor.open(admin.address, "settings")
-        await page.get_by_role("button", name="harmony-s1", exact=True).click()
-        await field(page, "Nodes asked for one call").fill("9")
-        await apply(page)
-        told = control.ledger.settings.networks
-        assert (told[NETWORK].attempts, told["harmony-s1"].attempts) == (3, 9)
-    finally:
-        await page.close()
-        await admin.close()
+    page = await visitor.open((await start(view, control)).address, "settings")
+    await page.get_by_role("button", name="harmony-s1", exact=True).click()
+    await field(page, "Nodes asked for one call").fill("9")
+    await apply(page)
+    told = control.ledger.settings.networks
+    assert (told[NETWORK].attempts, told["harmony-s1"].attempts) == (3, 9)
 
 
 async def test_a_key_is_shown_once_and_its_holder_limited_disabled_and_removed(
@@ -211,23 +207,3 @@ async def test_what_is_written_while_others_are_applied_or_undone_is_kept(page: 
     await apply(page)
     network = control.ledger.settings.networks[NETWORK]
     assert (network.attempts, network.finality_depth) == (3, 12)
-
-
-async def test_two_who_make_a_key_for_one_holder_at_once_both_have_theirs(
-    visitor: Visitor, admin: Admin, control: SampleControl
-) -> None:
-    keys = {"clients": {"keys": {"alice": {"hashes": [HASH]}}}}
-    await control.ledger.change(keys, Author("ops", "api"))
-    pages = [await visitor.open(admin.address, "clients") for _ in range(2)]
-    for page in pages:
-        await page.get_by_role("button", name="alice", exact=True).click()
-        await page.locator("tr.detail:visible").get_by_role("button", name="Another key").click()
-        await expect(page.locator(".bar")).to_contain_text("1 change")
-    await apply(pages[0])
-    first = control.ledger.settings.clients.keys["alice"].hashes
-    async with asyncio.timeout(20):
-        while await pages[1].evaluate(KNOWN) != control.ledger.revision:
-            await asyncio.sleep(0.05)  # between two questions: the page tells nobody when it has heard of a revision
-    await apply(pages[1])
-    assert control.ledger.settings.clients.keys["alice"].hashes[:2] == first
-    assert len(control.ledger.settings.clients.keys["alice"].hashes) == 3

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
+from tests.e2e.page.conftest import Start
 from tests.support.browser import Visitor, resize
 from tests.support.fixtures import shared
 from tests.support.sample_control import NODES, SampleControl, sample_settings
@@ -24,15 +24,9 @@ def control() -> SampleControl:
 
 
 @shared
-async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
+async def admin(start: Start, view: SampleView, control: SampleControl) -> Admin:
     times = {"clock": lambda: 1000.0 + view.elapsed, "wall": lambda: BEGAN + view.elapsed}
-    admin = Admin(view, "127.0.0.1:0", control=control, interval=3600, **times)
-    await admin.start()
-    for _ in range(30):
-        view.advance(1.0, load=0.02)
-        admin.sample()
-    yield admin
-    await admin.close()
+    return await start(view, control, seconds=30, **times)
 
 
 def live(page: Page) -> Locator:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 from playwright.async_api import Locator, Page, expect
 
-from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.controlplane.settings.ledger import Author
-from tests.e2e.page.test_axe import LOOKS, grave, looked_at
-from tests.e2e.page.tuning import PASSWORD, apply, log_in
+from tests.e2e.page.conftest import Start
+from tests.e2e.page.tuning import apply, busy
 from tests.support.browser import Visitor
 from tests.support.described_answers import problems
 from tests.support.fixtures import shared
@@ -27,31 +24,16 @@ WORTH, CASES = "What each node is worth", "Answers that differ"
 REPORT = "/api/v1/nodes/report"
 
 
-def busy(view: SampleView, admin: Admin, seconds: int = 5) -> None:
-    """So much traffic that other weights are suggested."""
-    for _ in range(seconds):
-        view.advance(1.0, load=20.0)
-        admin.sample()
-
-
-async def serve(view: SampleView, control: SampleControl, **more: Any) -> Admin:
-    ticks = iter(range(10_000))
-    admin = Admin(view, "127.0.0.1:0", control=control, interval=3600, clock=lambda: 1000.0 + next(ticks), **more)
-    await admin.start()
-    return admin
-
-
 @shared
-async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
+async def admin(start: Start, view: SampleView, control: SampleControl) -> Admin:
     """Nodes after a busy while: a is well, b contradicted, c behind, d being proved; three cases."""
     prove(view)
-    admin = await serve(view, control)
+    admin = await start(view, control)
     compared(view)
     view.tally.node(NETWORK, "b").failed("overtaken")
     control.cases += sample_cases()
     busy(view, admin)
-    yield admin
-    await admin.close()
+    return admin
 
 
 @shared
@@ -177,10 +159,9 @@ async def test_a_case_opens_to_the_call_and_each_answer_and_one_that_nobody_coul
 
 
 async def test_where_nothing_is_suggested_the_reason_is_said_and_without_cases_the_view_says_how_it_fills(
-    visitor: Visitor, view: SampleView
+    visitor: Visitor, start: Start, view: SampleView, control: SampleControl
 ) -> None:
-    plain = await serve(view, SampleControl())
-    page = await visitor.open(plain.address, "nodes")
+    page = await visitor.open((await start(view, control)).address, "nodes")
     block = page.locator(".suggestion")
     await expect(block).to_contain_text("None other than those in force: too early to compare")
     await expect(block.get_by_role("button", name="Use these weights")).to_be_hidden()
@@ -188,8 +169,6 @@ async def test_where_nothing_is_suggested_the_reason_is_said_and_without_cases_t
     await expect(page.locator("main")).to_contain_text(f"No two nodes differed yet. {said}")
     await page.get_by_role("link", name="How many are compared").click()
     await expect(page.get_by_role("heading", name="Proof and agreement")).to_be_in_viewport()
-    await page.close()
-    await plain.close()
 
 
 # -- worth -----------------------------------------------------------------------------------------------------------
@@ -222,21 +201,19 @@ async def test_what_a_node_is_worth_is_told_against_the_others_quietly_where_all
 
 
 async def test_a_quota_that_will_not_last_is_warned_of_and_a_price_gives_a_column(
-    visitor: Visitor, view: SampleView
+    visitor: Visitor, start: Start, view: SampleView
 ) -> None:
     limited(view)
     settings = sample_settings(admin={"currency": "EUR"}).model_dump()
     settings["networks"][NETWORK]["price"] = 25.0
     control = SampleControl(type(sample_settings()).model_validate(settings))
-    admin = await serve(view, control)
+    admin = await start(view, control)
     busy(view, admin)
     page = await visitor.open(admin.address, "nodes")
     quota = row(page, WORTH, "b").locator('td[data-title^="Quota"]')
     await expect(quota).to_contain_text("90.0\u202f% → ▲ ")
     await expect(quota.locator(".iswarn")).to_have_count(1)
     await expect(row(page, WORTH, "a").locator("td[data-title=Cost]")).to_contain_text("EUR")
-    await page.close()
-    await admin.close()
 
 
 async def test_the_report_is_asked_for_by_the_nodes_view_alone_not_each_second_and_one_that_fails_is_said(
@@ -319,37 +296,7 @@ ASK_SOON = """() => {
 }"""
 
 
-async def test_a_reader_sees_the_report_and_no_controls(visitor: Visitor, view: SampleView) -> None:
-    account = {"password": hash_password(PASSWORD, log_n=4).reveal(), "role": "read"}
-    control = SampleControl(sample_settings(admin={"accounts": {"guest": account}}))
-    admin = await serve(view, control, settings=lambda: control.ledger.settings.admin)
-    busy(view, admin)
-    visitor.expected = ["401"]
-    page = await visitor.open(admin.address, "nodes")
-    await log_in(page, "guest")
-    block = page.locator(".suggestion")
-    await expect(block).to_contain_text("By the last hour")
-    await expect(block.get_by_role("button")).to_have_count(0)
-    detail = await known(page, "a")
-    await expect(detail.get_by_role("button", name="Prove now")).to_be_hidden()
-    await page.close()
-    await admin.close()
-
-
 # -- all of it -------------------------------------------------------------------------------------------------------
-
-
-async def test_axe_finds_nothing_serious_and_all_fits(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, "nodes", reduced_motion="reduce")
-    await expect(table(page, CASES)).to_be_visible()
-    await known(page, "b")
-    for name in (WORTH, CASES):
-        await table(page, name).locator("tr.row .open").nth(1).click()
-    await expect(page.locator("tr.detail:visible")).to_have_count(3)
-    for look, width in LOOKS:
-        await looked_at(page, look, width)
-        assert await grave(page, "main") == [], (look, width)
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 async def test_a_node_is_proved_again_by_a_press_and_what_the_page_asks_for_is_described_and_answered_so(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
+from tests.e2e.page.conftest import Start
 from tests.support.browser import Visitor
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import NETWORK, SampleView
@@ -57,18 +55,18 @@ async def log_in(page: Page, user: str, password: str = PASSWORD) -> None:
     await page.get_by_role("button", name="Log in").click()
 
 
-@asynccontextmanager
-async def reader(visitor: Visitor, shows: str) -> AsyncIterator[Page]:
+async def reader(start: Start, visitor: Visitor, shows: str) -> Page:
     """A view that asks who looks; `guest` may read, with PASSWORD."""
     account = {"password": hash_password(PASSWORD, log_n=4).reveal(), "role": "read"}
     control = SampleControl(sample_settings(admin={"accounts": {"guest": account}}))
     view = SampleView()
-    admin = Admin(view, "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin)
-    await admin.start()
-    view.advance(1.0, load=0.2)
-    page = await visitor.open(admin.address, shows)
-    try:
-        yield page
-    finally:
-        await page.close()
-        await admin.close()
+    admin = await start(view, control, settings=lambda: control.ledger.settings.admin)
+    busy(view, admin)
+    return await visitor.open(admin.address, shows)
+
+
+def busy(view: SampleView, admin: Admin, seconds: int = 5) -> None:
+    """So much traffic that other weights are suggested."""
+    for _ in range(seconds):
+        view.advance(1.0, load=20.0)
+        admin.sample()
