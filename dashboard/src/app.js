@@ -98,7 +98,7 @@ function show(documents) {
   if (open === null) {
     made = servedBy(documents);
     open = VIEWS[name].build(documents, feed);
-    main.replaceChildren(h("h1", { class: "unseen" }, VIEWS[name].title), ...present(open.elements)); // its sections stand below it
+    main.replaceChildren(h("h1.unseen", VIEWS[name].title), ...present(open.elements)); // its sections stand below it
     if (place()) open.at?.(place());
   }
   open.update(documents);
@@ -146,7 +146,7 @@ async function enter() {
   store.become(found.role ?? "read");
   const leave = document.getElementById("leave");
   leave.hidden = !found.required;
-  leave.replaceChildren("Log out", h("span", { class: "wide" }, ` ${found.user}`));
+  leave.replaceChildren("Log out", h("span.wide", ` ${found.user}`));
   setAttribute(leave, "aria-label", `Log out ${found.user}`);
   live.shown(true);
   if (feed.paused && !live.paused) feed.setPaused(false);

@@ -15,20 +15,16 @@ export class Bar {
   /** `newest()`: the documents as last read, for what a dangerous change would do. */
   constructor(newest) {
     this.newest = newest;
-    this.text = h("div", { class: "bar-text", role: "status" });
-    this.apply = h("button", { type: "button", class: "primary", onclick: () => this.send() }, "Apply");
-    this.discard = h("button", { type: "button", class: "plain", onclick: () => store.discard() }, "Discard");
-    this.undo = h("button", { type: "button", class: "plain", onclick: () => this.follow(() => store.undo()) }, "Undo");
-    this.close = h(
-      "button",
-      { type: "button", class: "plain", "aria-label": "Close", onclick: () => this.hide() },
-      "✕",
-    );
+    this.text = h("div.bar-text", { role: "status" });
+    this.apply = h("button.primary", { type: "button", onclick: () => this.send() }, "Apply");
+    this.discard = h("button.plain", { type: "button", onclick: () => store.discard() }, "Discard");
+    this.undo = h("button.plain", { type: "button", onclick: () => this.follow(() => store.undo()) }, "Undo");
+    this.close = h("button.plain", { type: "button", "aria-label": "Close", onclick: () => this.hide() }, "✕");
     this.element = h(
-      "aside",
-      { class: "bar", "aria-label": "Changes", hidden: true },
+      "aside.bar",
+      { "aria-label": "Changes", hidden: true },
       this.text,
-      h("div", { class: "buttons" }, this.discard, this.apply, this.undo, this.close),
+      h("div.buttons", this.discard, this.apply, this.undo, this.close),
     );
     this.timer = null;
     this.described = false;
@@ -114,12 +110,11 @@ export class Bar {
     const theirs = button("Take theirs", () => store.yield(store.against(line)));
     return h(
       "p",
-      {},
       state(keys.length ? "warn" : "idle", ""),
-      h("b", {}, line.by && line.by !== NOBODY ? line.by : "Somebody"),
+      h("b", line.by && line.by !== NOBODY ? line.by : "Somebody"),
       ` changed ${line.via === "page" ? "on another page" : (WAYS[line.via] ?? `by ${line.via}`)}: `,
       line.difference.map(({ path, before, after }) => sentence(named(path), before, after)).join("; ") || line.text,
-      h("span", { class: "quiet" }, ` · revision ${line.revision} `),
+      h("span.quiet", ` · revision ${line.revision} `),
       keys.length ? ["Your change of it is not applied yet; applied, it replaces theirs. ", theirs] : null,
     );
   }
@@ -127,22 +122,20 @@ export class Bar {
   words(edits) {
     const said = [];
     if (store.problem) {
-      said.push(h("p", { class: "isbad" }, state("bad", ""), refusal(store.problem)));
+      said.push(h("p.isbad", state("bad", ""), refusal(store.problem)));
     }
     for (const line of store.others) said.push(this.byOthers(line));
-    for (const { text } of store.faults) said.push(h("p", { class: "isbad" }, text));
+    for (const { text } of store.faults) said.push(h("p.isbad", text));
     if (edits.length) {
       said.push(
         h(
           "p",
-          {},
-          h("b", {}, `${edits.length} ${edits.length === 1 ? "change" : "changes"}`),
-          h("span", { class: "quiet" }, " not applied yet"),
+          h("b", `${edits.length} ${edits.length === 1 ? "change" : "changes"}`),
+          h("span.quiet", " not applied yet"),
         ),
         h(
-          "p",
-          { class: "edits" },
-          edits.map(([path, before, after]) => h("span", {}, sentence(path, before, after))),
+          "p.edits",
+          edits.map(([path, before, after]) => h("span", sentence(path, before, after))),
         ),
       );
     } else if (store.applied) {
@@ -151,13 +144,11 @@ export class Bar {
       said.push(
         h(
           "p",
-          {},
           state("good", ""),
-          h("b", {}, `Revision ${revision}: `),
+          h("b", `Revision ${revision}: `),
           `${store.applied.text} `,
           h(
-            "span",
-            { class: "quiet" },
+            "span.quiet",
             `· ${adopted} of ${workers.length} ${workers.length === 1 ? "worker has" : "workers have"} it${late.length ? `, not yet ${late.join(", ")}` : ""}${note ? ` · ${note}` : ""}`,
           ),
         ),

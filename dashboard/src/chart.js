@@ -60,10 +60,10 @@ export class Chart {
     Object.assign(this, { label, height, log, floor, seconds, zoom, plot: null, columns: null });
     this.box = h("div", { class: zoom ? "plot zooms" : "plot", role: "img", "aria-label": label });
     this.left = h("span");
-    this.right = h("span", { class: "keys" });
+    this.right = h("span.keys");
     this.define(series);
-    const caption = h("figcaption", { class: "caption" }, h("b", {}, label), this.left, this.right);
-    this.element = h("figure", { class: "chart" }, caption, this.box);
+    const caption = h("figcaption.caption", h("b", label), this.left, this.right);
+    this.element = h("figure.chart", caption, this.box);
     this.box.style.height = `${height}px`;
     this.box.chart = this;
     charts.add(this);
@@ -86,7 +86,7 @@ export class Chart {
     const value = h("span");
     const look = `swatch${line.dash ? " dashed" : ""}${line.stack ? " filled" : ""}`;
     const mark = this.series.length > 1 || line.dash ? h("i", { class: look, colour: line.colour }) : null;
-    return { value, element: h("span", { class: "key" }, mark, line.label ? `${line.label} ` : "", value) };
+    return { value, element: h("span.key", mark, line.label ? `${line.label} ` : "", value) };
   }
 
   gone() {

@@ -1,5 +1,6 @@
 // A few lines instead of a framework: text is only ever set as text, never parsed as HTML.
 
+const HTML = "http://www.w3.org/1999/xhtml";
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Children as they are appended: lists laid flat, parts by their `element`, and nothing of what is none. */
@@ -9,8 +10,15 @@ export const present = (children) =>
     .filter((child) => child || child === 0)
     .map((child) => child.element ?? child);
 
-function fill(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes ?? {})) {
+/** Attributes are a plain object, but for a part. */
+const areAttributes = (one) => one?.constructor === Object && !("element" in one);
+
+function make(space, [tag, ...rest]) {
+  const [name, ...classes] = tag.split(".");
+  const element = document.createElementNS(space, name);
+  const [attributes, children] = areAttributes(rest[0]) ? [rest[0], rest.slice(1)] : [{}, rest];
+  if (classes.length) element.setAttribute("class", classes.join(" "));
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "colour") element.style.setProperty("--colour", `var(--${value})`);
@@ -20,8 +28,9 @@ function fill(element, attributes, children) {
   return element;
 }
 
-export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+/** An element, as in `h("p.note", { hidden: true }, "text", ...)`: tag and classes, attributes if any, and children. */
+export const h = (...how) => make(HTML, how);
+export const svg = (...how) => make(SVG, how);
 
 /** Set text or an attribute only when it differs, so that nothing flickers and no selection is lost. */
 export function setText(element, text) {
@@ -65,17 +74,12 @@ export function refresh(element, ...children) {
 
 /** Figure and thin unit. */
 export function figure([value, unit]) {
-  return [value, unit ? h("span", { class: "unit" }, unit) : null];
+  return [value, unit ? h("span.unit", unit) : null];
 }
 
 const SHAPES = { good: "●", warn: "▲", bad: "✖", idle: "○" };
 
 /** A state: shape, colour, word. */
 export function state(level, word) {
-  return h(
-    "span",
-    { class: `state ${level}` },
-    h("span", { class: "shape", "aria-hidden": "true" }, SHAPES[level]),
-    word,
-  );
+  return h("span", { class: `state ${level}` }, h("span.shape", { "aria-hidden": "true" }, SHAPES[level]), word);
 }

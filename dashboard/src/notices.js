@@ -60,7 +60,7 @@ async function end({ id, subject, muted }) {
 /** What stands behind a sentence of Attention: until when it is muted, and the way to mute it or to end that. */
 export function muteControl(changed) {
   const until = quiet();
-  const word = h("span", { class: "isbad", role: "alert" });
+  const word = h("span.isbad", { role: "alert" });
   let last = null;
   const act = (text, doing) =>
     button(
@@ -79,7 +79,7 @@ export function muteControl(changed) {
     );
   const [begin, over] = [act("Mute", ask), act("End mute", end)];
   return {
-    element: h("span", { class: "mute-end" }, until, begin, over, word),
+    element: h("span.mute-end", until, begin, over, word),
     update: (notice) => {
       last = notice;
       const told = Object.keys(store.inForce(["alerts", "webhooks"]) ?? {}).length > 0;
@@ -96,8 +96,8 @@ export function muteControl(changed) {
 /** What needs attention, in sentences, a line each that stays while its sentence changes. `leadsTo(notice)`: the address that tells more, or
  *  null; `control()`: { element, update(notice) } of what stands behind a sentence. */
 export function notices(leadsTo = () => null, control = null) {
-  const list = h("ul", { class: "notices" });
-  const well = h("li", {}, state("good", ""), h("span", { class: "quiet" }, "Nothing needs attention."));
+  const list = h("ul.notices");
+  const well = h("li", state("good", ""), h("span.quiet", "Nothing needs attention."));
   let lines = new Map();
   return {
     element: list,
@@ -124,7 +124,7 @@ function noticeLine(control) {
   const level = h("span");
   const link = h("a"); // without an address it is text
   return {
-    element: h("li", {}, level, h("span", { class: "sentence" }, link), control),
+    element: h("li", level, h("span.sentence", link), control),
     update: (notice, href) => {
       redraw(level, state(notice.level, ""));
       setAttribute(link, "href", href);

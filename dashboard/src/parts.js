@@ -30,19 +30,18 @@ export const STEP_WORDS = {
 };
 
 /** `note` stands behind the title, a list of what stands there where that is more. */
-export const section = (title, note, ...children) =>
-  h("section", {}, h("div", { class: "head" }, h("h2", {}, title), note), ...children);
+export const section = (title, note, ...children) => h("section", h("div.head", h("h2", title), note), ...children);
 /** Controls at the end of a section's head. */
-export const atEnd = (...controls) => h("span", { class: "end" }, controls);
-export const quiet = (text = "") => h("span", { class: "quiet" }, text);
+export const atEnd = (...controls) => h("span.end", controls);
+export const quiet = (text = "") => h("span.quiet", text);
 export const button = (text, onclick, more = {}) =>
   h("button", { type: "button", class: "plain", onclick, ...more }, text);
 
 /** A method's name, which a narrow window may break between its words: hmyv2_get|Balance|By|Block|Number. */
 export const methodName = (name, title = null) =>
   h(
-    "code",
-    { class: "method", title },
+    "code.method",
+    { title },
     name.split(/(?<=_)|(?<=[a-z0-9])(?=[A-Z])/).flatMap((word, index) => (index ? [h("wbr"), word] : [word])),
   );
 
@@ -61,18 +60,17 @@ export function mix(sources) {
     .map((source) => `${MEANING[source]} ${joined(percent(sources[source] / total))}`)
     .join(", ");
   return svg(
-    "svg",
-    { class: "mix", viewBox: "0 0 96 8", preserveAspectRatio: "none", role: "img", "aria-label": words },
-    svg("title", {}, words),
+    "svg.mix",
+    { viewBox: "0 0 96 8", preserveAspectRatio: "none", role: "img", "aria-label": words },
+    svg("title", words),
     pieces,
   );
 }
 
 export function legend() {
   return h(
-    "p",
-    { class: "legend" },
-    SOURCES.map((source) => h("span", {}, h("i", { class: "swatch", colour: source }), MEANING[source])),
+    "p.legend",
+    SOURCES.map((source) => h("span", h("i.swatch", { colour: source }), MEANING[source])),
   );
 }
 
@@ -80,64 +78,58 @@ export function legend() {
 export function shareBar(got, wanted) {
   if (got === null && wanted === null) return "";
   return svg(
-    "svg",
-    { class: "share", viewBox: "0 0 80 14", preserveAspectRatio: "none", "aria-hidden": "true" },
-    svg("rect", { class: "ground", x: 0, y: 5, width: 80, height: 4 }),
-    svg("rect", { class: "got", x: 0, y: 5, width: 80 * (got ?? 0), height: 4 }),
+    "svg.share",
+    { viewBox: "0 0 80 14", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect.ground", { x: 0, y: 5, width: 80, height: 4 }),
+    svg("rect.got", { x: 0, y: 5, width: 80 * (got ?? 0), height: 4 }),
     wanted === null
       ? null
-      : svg("rect", { class: "wanted", x: Math.min(78, Math.max(0, 80 * wanted - 1)), y: 1, width: 2, height: 12 }),
+      : svg("rect.wanted", { x: Math.min(78, Math.max(0, 80 * wanted - 1)), y: 1, width: 2, height: 12 }),
   );
 }
 
 /** A short table of facts with a heading: [name, value] each; what is none is left out. */
 export function facts(title, rows) {
-  const row = ([name, value]) => h("tr", {}, h("td", {}, name), h("td", { class: "right" }, value));
-  return h("div", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, rows.filter(Boolean).map(row))));
+  const row = ([name, value]) => h("tr", h("td", name), h("td.right", value));
+  return h("div", h("h3", title), h("table", h("tbody", rows.filter(Boolean).map(row))));
 }
 
 /** A small table in a frame of its own: `heads` are [title, look], and each row has a cell for each. */
 export function listing(label, heads, rows, attributes = {}) {
-  const head = ([title, look]) => h("th", { scope: "col", class: look }, h("span", {}, title));
+  const head = ([title, look]) => h("th", { scope: "col", class: look }, h("span", title));
   const row = (cells) =>
     h(
       "tr",
-      {},
       cells.map((cell, index) => h("td", { class: heads[index][1] }, cell)),
     );
-  const table = h("table", attributes, h("thead", {}, h("tr", {}, heads.map(head))), h("tbody", {}, rows.map(row)));
-  return h("div", { class: "attempts", tabindex: "0", role: "region", "aria-label": label }, table);
+  const table = h("table", attributes, h("thead", h("tr", heads.map(head))), h("tbody", rows.map(row)));
+  return h("div.attempts", { tabindex: "0", role: "region", "aria-label": label }, table);
 }
 
 /** Parts as bars with their share: [[name, amount, shown]]. */
 export function bars(title, rows) {
   const total = rows.reduce((sum, [, amount]) => sum + amount, 0);
   return h(
-    "div",
-    { class: "bars" },
-    title ? h("h3", {}, title) : null,
+    "div.bars",
+    title ? h("h3", title) : null,
     h(
       "table",
-      {},
       h(
         "tbody",
-        {},
         rows.map(([name, amount, shown]) =>
           h(
             "tr",
-            {},
-            h("td", {}, name),
+            h("td", name),
             h(
               "td",
-              {},
               svg(
-                "svg",
-                { class: "part", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+                "svg.part",
+                { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
                 svg("rect", { x: 0, y: 0, width: total ? (100 * amount) / total : 0, height: 8 }),
               ),
             ),
-            h("td", { class: "right" }, total ? joined(percent(amount / total)) : NONE),
-            h("td", { class: "right" }, shown),
+            h("td.right", total ? joined(percent(amount / total)) : NONE),
+            h("td.right", shown),
           ),
         ),
       ),
@@ -247,7 +239,7 @@ export function copyButton(text) {
 
 /** An empty view says how to fill it, with a command to copy. */
 export function hint(text, command = null) {
-  return h("div", { class: "note" }, text, ...(command ? [h("code", {}, command), copyButton(command)] : []));
+  return h("div.note", text, ...(command ? [h("code", command), copyButton(command)] : []));
 }
 
 /** What to do when no call has come yet. */
@@ -274,7 +266,7 @@ export const filterField = (what, filter) =>
 
 export const errorFigure = (value) => {
   const [figure, unit] = count(value);
-  return h("span", { class: value ? "isbad" : null }, figure, unit ? h("span", { class: "unit" }, unit) : "");
+  return h("span", { class: value ? "isbad" : null }, figure, unit ? h("span.unit", unit) : "");
 };
 
 /** The options of a select: [value, word], or a value that is its own word. */
@@ -285,7 +277,7 @@ export const input = (label, more = {}) =>
   h("input", { class: "field", autocomplete: "off", "aria-label": label, ...more });
 
 /** A control behind the word that it is labelled by. */
-export const labelled = (control) => h("label", {}, control.ariaLabel.toLowerCase(), control);
+export const labelled = (control) => h("label", control.ariaLabel.toLowerCase(), control);
 
 /** A form that is hidden until `open`, a button, is pressed. `fields` are its labelled controls, the first of which has the
  *  focus then; `submit()` returns whether it is done with, and `left()` is called when it is hidden again. */
@@ -299,13 +291,13 @@ export function foldedForm({
   left = () => {},
 }) {
   const open = button(title, () => show(true));
-  const add = h("button", { type: "submit", class: "primary" }, send);
+  const add = h("button.primary", { type: "submit" }, send);
   const buttons = [add, button("Cancel", () => show(false))];
   const form = h(
     "form",
     { class: look, hidden: true },
     fields,
-    look === "inline" ? buttons : h("div", { class: "buttons tight" }, buttons),
+    look === "inline" ? buttons : h("div.buttons.tight", buttons),
     after,
   );
   const show = (shown) => {
@@ -341,7 +333,7 @@ export function choice(label, options, chosen, changed) {
     buttons.forEach((one, index) => one.setAttribute("aria-pressed", String(options[index][0] === value)));
     changed(value);
   };
-  return h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
+  return h("div.choice", { role: "group", "aria-label": label }, buttons);
 }
 
 /** "4 of 4 nodes, 2 failing": a node that is failing may still be asked. */

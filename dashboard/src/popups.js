@@ -7,24 +7,23 @@ import { labelled } from "./parts.js";
 export function confirmed({ title, text, lines = [], fields = [], yes }) {
   return new Promise((answer) => {
     const agree = h("button", { type: "submit", class: fields.length ? "primary" : "danger", value: "yes" }, yes);
-    const cancel = h("button", { type: "button", class: "plain", onclick: () => box.close("no") }, "Cancel");
+    const cancel = h("button.plain", { type: "button", onclick: () => box.close("no") }, "Cancel");
     const box = h(
-      "dialog",
-      { class: "ask", "aria-label": title },
+      "dialog.ask",
+      { "aria-label": title },
       h(
         "form",
         { method: "dialog" },
-        h("h2", {}, title),
-        text ? h("p", {}, text) : null,
+        h("h2", title),
+        text ? h("p", text) : null,
         lines.length
           ? h(
               "ul",
-              {},
-              lines.map((line) => h("li", {}, line)),
+              lines.map((line) => h("li", line)),
             )
           : null,
         fields.map(labelled),
-        h("div", { class: "buttons" }, cancel, agree),
+        h("div.buttons", cancel, agree),
       ),
     );
     box.addEventListener("close", () => {
@@ -43,17 +42,10 @@ addEventListener("scroll", () => shown?.hidePopover(), { capture: true, passive:
 
 /** `items()`: [{ text, hint, run, danger?, disabled? }], made anew each time the menu opens. */
 export function menuButton(label, items) {
-  const list = h("div", { class: "menu", role: "menu", popover: "auto", "aria-label": label });
+  const list = h("div.menu", { role: "menu", popover: "auto", "aria-label": label });
   const button = h(
-    "button",
-    {
-      type: "button",
-      class: "plain more",
-      "aria-haspopup": "menu",
-      "aria-expanded": "false",
-      "aria-label": label,
-      title: label,
-    },
+    "button.plain.more",
+    { type: "button", "aria-haspopup": "menu", "aria-expanded": "false", "aria-label": label, title: label },
     h("span", { "aria-hidden": "true" }, "⋯"),
   );
   button.popoverTargetElement = list;
@@ -73,7 +65,7 @@ export function menuButton(label, items) {
         },
       },
       text,
-      h("span", { class: "hint" }, hint),
+      h("span.hint", hint),
     );
   const entries = () => [...list.querySelectorAll("button:not(:disabled)")];
   const place = () => {
@@ -112,5 +104,5 @@ export function menuButton(label, items) {
     first = event.key === "ArrowDown" ? 0 : -1;
     list.showPopover();
   });
-  return { element: h("div", { class: "actions" }, button, list), button };
+  return { element: h("div.actions", button, list), button };
 }

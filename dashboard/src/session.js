@@ -18,22 +18,20 @@ export async function session() {
 
 /** A form to log in; `entered()` when it went well. */
 export function loginForm(entered) {
-  const user = h("input", { name: "user", autocomplete: "username", required: true, class: "field" });
-  const password = h("input", {
+  const user = h("input.field", { name: "user", autocomplete: "username", required: true });
+  const password = h("input.field", {
     name: "password",
     type: "password",
     autocomplete: "current-password",
     required: true,
-    class: "field",
   });
-  const word = h("p", { class: "isbad", role: "alert" });
-  const button = h("button", { type: "submit", class: "primary" }, "Log in");
+  const word = h("p.isbad", { role: "alert" });
+  const button = h("button.primary", { type: "submit" }, "Log in");
   const form = h(
-    "form",
-    { class: "login" },
-    h("h1", {}, "Log in"),
-    h("label", {}, "User", user),
-    h("label", {}, "Password", password),
+    "form.login",
+    h("h1", "Log in"),
+    h("label", "User", user),
+    h("label", "Password", password),
     word,
     button,
   );

@@ -19,10 +19,10 @@ export function showNetworks(networks) {
   const list = byId("networks");
   const chips = new Map([...list.children].map((chip) => [chip.dataset.network, chip]));
   const shown = networks.map((network) => {
-    const chip = chips.get(network.network) ?? h("li", { class: "chip", "data-network": network.network });
+    const chip = chips.get(network.network) ?? h("li.chip", { "data-network": network.network });
     const late = network.age !== null && network.age > Math.max(10 * (network.block_time ?? 12), 15);
     redraw(chip, [
-      h("b", {}, network.network),
+      h("b", network.network),
       h("span", { title: "served head" }, block(network.head)),
       h(
         "span",
@@ -115,7 +115,7 @@ export function themeButton(changed) {
   const { theme } = globalThis; // theme.js has set the colours before the first paint
   const show = () => {
     theme.show();
-    button.replaceChildren("◐", h("span", { class: "wide" }, ` ${theme.chosen}`));
+    button.replaceChildren("◐", h("span.wide", ` ${theme.chosen}`));
     setAttribute(button, "aria-label", `Theme: ${theme.chosen}`);
     setAttribute(button, "title", "Colours: as the system has them, light, dark");
     changed();

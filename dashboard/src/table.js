@@ -54,12 +54,12 @@ export class Table {
     );
     this.heads = columns.map((column, index) => this.head(column, index));
     this.body = h("tbody", { onkeydown: (event) => this.walk(event) });
-    this.table = h("table", {}, h("thead", {}, h("tr", {}, this.heads)), this.body);
-    this.none = h("p", { class: "note", hidden: true });
-    this.left = h("p", { class: "left", hidden: true });
+    this.table = h("table", h("thead", h("tr", this.heads)), this.body);
+    this.none = h("p.note", { hidden: true });
+    this.left = h("p.left", { hidden: true });
     this.element = h(
-      "div",
-      { class: "scroll", role: "region", "aria-label": label, onscroll: () => this.showEnd() },
+      "div.scroll",
+      { role: "region", "aria-label": label, onscroll: () => this.showEnd() },
       this.table,
       this.none,
       this.left,
@@ -122,8 +122,8 @@ export class Table {
 
   head(column, index) {
     const attributes = { scope: "col", class: looks(column), title: column.hint, "data-fold": column.fold };
-    if (!column.title) return h("th", attributes, h("span", {}, h("span", { class: "unseen" }, column.name)));
-    if (!column.sort || !this.sortable) return h("th", attributes, h("span", {}, column.title));
+    if (!column.title) return h("th", attributes, h("span", h("span.unseen", column.name)));
+    if (!column.sort || !this.sortable) return h("th", attributes, h("span", column.title));
     return h(
       "th",
       attributes,
@@ -131,8 +131,8 @@ export class Table {
         "button",
         { type: "button", "aria-label": column.name, onclick: () => this.sortBy(index) },
         column.right
-          ? [h("span", { class: "arrow", "aria-hidden": "true" }), column.title]
-          : [column.title, h("span", { class: "arrow", "aria-hidden": "true" })],
+          ? [h("span.arrow", { "aria-hidden": "true" }), column.title]
+          : [column.title, h("span.arrow", { "aria-hidden": "true" })],
       ),
     );
   }
@@ -205,9 +205,9 @@ export class Table {
     const row = {
       cells,
       built,
-      line: h("tr", { class: "row", onclick: (event) => this.detail && opens(event) && this.toggle(key) }, cells),
+      line: h("tr.row", { onclick: (event) => this.detail && opens(event) && this.toggle(key) }, cells),
       hold: h("div"),
-      rest: h("p", { class: "rest", hidden: true }),
+      rest: h("p.rest", { hidden: true }),
       inside: null,
       far: false,
       late: null,
@@ -215,17 +215,12 @@ export class Table {
     this.lines.set(row.line, row);
     this.near.observe(row.line);
     row.more = h(
-      "tr",
-      { class: "detail", hidden: true },
-      h("td", { colspan: String(this.columns.length) }, h("div", {}, row.rest, row.hold)),
+      "tr.detail",
+      { hidden: true },
+      h("td", { colspan: String(this.columns.length) }, h("div", row.rest, row.hold)),
     );
     if (this.detail) {
-      row.opener = h("button", {
-        type: "button",
-        class: "open",
-        "aria-expanded": "false",
-        onclick: () => this.toggle(key),
-      });
+      row.opener = h("button.open", { type: "button", "aria-expanded": "false", onclick: () => this.toggle(key) });
       cells[0].append(row.opener);
     }
     return row;
@@ -299,9 +294,7 @@ export class Table {
     row.rest.hidden = !left.length;
     refresh(
       row.rest,
-      left.map((column) =>
-        h("span", {}, h("span", { class: "quiet" }, `${column.name ?? column.title} `), column.cell(item)),
-      ),
+      left.map((column) => h("span", h("span.quiet", `${column.name ?? column.title} `), column.cell(item))),
     );
   }
 
@@ -340,10 +333,7 @@ export class Table {
       .map(([name, items]) => {
         if (!this.groups.has(name)) {
           const head = this.group.head(name);
-          this.groups.set(name, {
-            head,
-            line: h("tr", { class: "group" }, h("td", { colspan: String(this.columns.length) }, head)),
-          });
+          this.groups.set(name, { head, line: h("tr.group", h("td", { colspan: String(this.columns.length) }, head)) });
         }
         const { head, line } = this.groups.get(name);
         head.update(this.data.filter((item) => this.group.of(item) === name));

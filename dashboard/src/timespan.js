@@ -84,7 +84,7 @@ export const timeSpan = new TimeSpan();
 
 /** Buttons for the range, and the way back from a part of it; `changed()` when something else is to be shown. */
 export function spanControl(changed) {
-  const word = h("span", { class: "quiet" });
+  const word = h("span.quiet");
   const back = button("Back", () => timeSpan.back(), { title: "Show the whole range again (or double-click a chart)" });
   const pick = h("span");
   const show = () => {
@@ -104,7 +104,7 @@ export function spanControl(changed) {
     changed();
   });
   show();
-  return { element: h("span", { class: "span" }, word, back, pick), gone: end };
+  return { element: h("span.span", word, back, pick), gone: end };
 }
 
 /** Buttons for the network; nothing where there is one alone. */

@@ -8,17 +8,17 @@ const HIGHEST = 1000;
 
 /** Who may not change it sees the number. `nodes()`: all nodes as they were last told. */
 export function weightControl(node, nodes) {
-  const share = h("span", { class: "means" });
+  const share = h("span.means");
   const tellShare = (now) => {
     const said = meaning(store, nodes(), now);
     const then = said.split(", then ").at(-1);
-    redraw(share, [h("span", { class: "before" }, said.slice(0, said.length - then.length)), then]);
+    redraw(share, [h("span.before", said.slice(0, said.length - then.length)), then]);
     setAttribute(share, "title", said);
   };
   if (!store.writable) {
     const figure = h("b");
     return {
-      element: h("div", { class: "tune" }, figure, share),
+      element: h("div.tune", figure, share),
       update: (now) => {
         setText(figure, String(now.weight));
         tellShare(now);
@@ -28,12 +28,11 @@ export function weightControl(node, nodes) {
   const path = ["networks", node.network, "nodes", node.id, "weight"];
   const label = `Weight of node ${node.id}`;
   const slider = h("input", { type: "range", min: "0", max: "10", step: "1", "aria-label": label });
-  const number = h("input", {
+  const number = h("input.field.weight", {
     type: "number",
     min: "0",
     max: String(HIGHEST),
     step: "1",
-    class: "field weight",
     "aria-label": `${label}, as a number`,
   });
   const set = (text) => {
@@ -43,7 +42,7 @@ export function weightControl(node, nodes) {
   slider.addEventListener("input", () => set(slider.value));
   number.addEventListener("input", () => set(number.value));
   number.addEventListener("keydown", (event) => event.key === "Enter" && set(number.value));
-  const element = h("div", { class: "tune" }, slider, number, share);
+  const element = h("div.tune", slider, number, share);
   const update = (now) => {
     const wanted = store.value(path) ?? now.weight;
     const highest = Math.max(

@@ -49,7 +49,7 @@ function methodOptions(called, known) {
       ? h(
           "optgroup",
           { label },
-          names.map((name) => h("option", {}, name)),
+          names.map((name) => h("option", name)),
         )
       : null;
   return [group("called since the start", called), group("not called yet", others)];
@@ -62,7 +62,7 @@ function purgePanel(documents, done) {
     () => (known = {}),
   );
   let what = "method";
-  const word = h("span", { class: "said", role: "status" });
+  const word = h("span.said", { role: "status" });
   const networks = documents.overview.networks.map((one) => one.network);
   const network = select("Network", [["", "every network"], ...networks]);
   const method = select("Method", []);
@@ -116,8 +116,7 @@ function purgePanel(documents, done) {
       `remove kept answers ${listed(["in every worker", hasTier("disk") ? "on disk" : null, hasTier("redis") ? "in Redis" : null].filter(Boolean))}`,
     ),
     h(
-      "div",
-      { class: "inline" },
+      "div.inline",
       choice(
         "What to remove",
         [
@@ -182,10 +181,7 @@ function tierTable() {
     sortable: false,
     columns: [
       { title: "Tier", cell: (tier) => MEANING[tier.name] ?? tier.name },
-      {
-        title: "State",
-        cell: (tier) => [state(...standing(tier)), tier.fault ? h("span", { class: "why" }, tier.fault) : ""],
-      },
+      { title: "State", cell: (tier) => [state(...standing(tier)), tier.fault ? h("span.why", tier.fault) : ""] },
       numbers("Entries", (tier) => told(tier, tier.entries), count),
       numbers("Held", (tier) => told(tier, tier.bytes), bytes),
       numbers("Limit", (tier) => tier.limit || null, bytes),
@@ -219,7 +215,7 @@ function classTable() {
     key: (row) => row.class,
     sort: 1,
     detail: () => {
-      const element = h("div", { class: "facts" });
+      const element = h("div.facts");
       return {
         element,
         update: (row) =>
@@ -252,7 +248,7 @@ export const cache = {
       documents.settings && hasTier("disk")
         ? groupSoon("Disk", "in force at once; what no longer fits is removed, the oldest first", [["disk", "size"]])
         : null;
-    const warnings = h("div", { class: "below" }, health);
+    const warnings = h("div.below", health);
     return {
       elements: [
         section("Tiers", quiet("since the start"), tiers, warnings),

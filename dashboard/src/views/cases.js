@@ -20,21 +20,18 @@ function answerOf({ node, head, text, size }, { minority }) {
   const cut = new Blob([text]).size < size;
   return h(
     "li",
-    {},
     h(
-      "div",
-      { class: "sample-head" },
-      h("b", {}, node),
+      "div.sample-head",
+      h("b", node),
       minority.includes(node) ? state("bad", "contradicted by two others") : null,
-      h("span", {}, quiet("head "), head === null ? NONE : block(head)),
+      h("span", quiet("head "), head === null ? NONE : block(head)),
       h(
         "span",
-        {},
         quiet(cut ? `the first ${block(text.length)} characters of ` : ""),
         size < 1000 ? plural(size, "byte") : joined(bytes(size)),
       ),
     ),
-    h("pre", { class: "answer", tabindex: "0", "aria-label": `Answer of ${node}` }, cut ? `${text}…` : text),
+    h("pre.answer", { tabindex: "0", "aria-label": `Answer of ${node}` }, cut ? `${text}…` : text),
   );
 }
 
@@ -45,19 +42,17 @@ function detail() {
     update: (one) =>
       redraw(element, [
         h(
-          "p",
-          { class: "reason" },
+          "p.reason",
           one.minority.length
             ? `Two other nodes contradict ${one.minority.join(" and ")}; what was kept of its answer is removed.`
             : "The nodes that were asked differ, and no third one could say which of them is right: none is blamed.",
           ` First difference: ${one.difference}`,
         ),
-        h("h3", {}, "Params"),
-        h("pre", { class: "answer params", tabindex: "0", "aria-label": "Params" }, one.params),
-        h("h3", {}, "Answers"),
+        h("h3", "Params"),
+        h("pre.answer.params", { tabindex: "0", "aria-label": "Params" }, one.params),
+        h("h3", "Answers"),
         h(
-          "ul",
-          { class: "samples" },
+          "ul.samples",
           one.answers.map((answer) => answerOf(answer, one)),
         ),
       ]),
@@ -75,11 +70,7 @@ function caseTable(several) {
       moments("When", (one) => one.at),
       { title: "Block", right: true, fold: 1, sort: (one) => one.block, cell: (one) => block(one.block ?? NaN) },
       { title: "Contradicted", sort: (one) => one.minority.join(), cell: contradicted },
-      {
-        title: "First difference",
-        look: "told",
-        cell: (one) => h("span", { class: "words error-text" }, one.difference),
-      },
+      { title: "First difference", look: "told", cell: (one) => h("span.words.error-text", one.difference) },
     ],
   });
   table.element.classList.add("cards", "cases");

@@ -43,28 +43,18 @@ function code(text) {
 function differenceTable(edits) {
   if (!edits.length) return quiet("Nothing differs.");
   return h(
-    "table",
-    { class: "diff" },
+    "table.diff",
     h(
       "thead",
-      {},
       h(
         "tr",
-        {},
-        ["setting", "before", "after"].map((word) => h("th", { scope: "col" }, h("span", {}, word))),
+        ["setting", "before", "after"].map((word) => h("th", { scope: "col" }, h("span", word))),
       ),
     ),
     h(
       "tbody",
-      {},
       edits.map(({ path, before, after }) =>
-        h(
-          "tr",
-          {},
-          h("td", {}, code(path)),
-          h("td", {}, code(shown(path, before))),
-          h("td", {}, code(shown(path, after))),
-        ),
+        h("tr", h("td", code(path)), h("td", code(shown(path, before))), h("td", code(shown(path, after)))),
       ),
     ),
   );
@@ -83,13 +73,13 @@ function detail() {
     if (agreed) await store.undo(to);
   });
   const hold = h("div");
-  element.append(hold, h("div", { class: "buttons" }, back));
+  element.append(hold, h("div.buttons", back));
   return {
     element,
     update: (now) => {
       line = now;
       back.hidden = !now.undo || !store.writable;
-      redraw(hold, [now.reason ? h("p", { class: "isbad" }, now.reason) : null, differenceTable(now.difference)]);
+      redraw(hold, [now.reason ? h("p.isbad", now.reason) : null, differenceTable(now.difference)]);
     },
   };
 }
@@ -100,7 +90,7 @@ function changesTable() {
     key: (line) => `${line.at} ${line.revision} ${line.action}`,
     detail,
     columns: [
-      { title: "What", cell: (line) => h("span", { class: "words" }, line.text || line.action) },
+      { title: "What", cell: (line) => h("span.words", line.text || line.action) },
       {
         title: "When",
         sort: (line) => line.at,
@@ -110,10 +100,7 @@ function changesTable() {
         title: "Who",
         fold: 2,
         sort: (line) => line.by,
-        cell: (line) => [
-          line.by,
-          h("span", { class: "quiet" }, line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : ""),
-        ],
+        cell: (line) => [line.by, h("span.quiet", line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : "")],
       },
       { title: "Revision", right: true, fold: 1, cell: (line) => String(line.revision) },
       {
@@ -131,11 +118,7 @@ function settingsSection() {
   const hold = h("div");
   const word = quiet();
   const undo = button("Undo the last change", () => store.undo());
-  const exported = h(
-    "a",
-    { class: "plain", href: "/api/v1/settings/export", download: "rpcaccel.toml" },
-    "Export as TOML",
-  );
+  const exported = h("a.plain", { href: "/api/v1/settings/export", download: "rpcaccel.toml" }, "Export as TOML");
   const reload = button("Read the config file again", async () => {
     try {
       const { change: line, revision } = await change("POST", "reload", {}, { expected: store.current.revision });
@@ -145,7 +128,7 @@ function settingsSection() {
       setText(word, problem.message);
     }
   });
-  const element = section("Settings in force", word, hold, h("div", { class: "buttons" }, undo, exported, reload));
+  const element = section("Settings in force", word, hold, h("div.buttons", undo, exported, reload));
   let asked = null;
   let base = { difference: [], base: null };
   return {
@@ -166,15 +149,13 @@ function settingsSection() {
       redraw(hold, [
         h(
           "p",
-          {},
-          h("b", {}, `Revision ${settings.revision}`),
+          h("b", `Revision ${settings.revision}`),
           ` · ${settings.adopted} of ${settings.workers.length} ${settings.workers.length === 1 ? "worker has" : "workers have"} it · `,
-          settings.persisted ? ["kept in ", h("code", {}, settings.persisted)] : settings.note || "lost at a restart",
+          settings.persisted ? ["kept in ", h("code", settings.persisted)] : settings.note || "lost at a restart",
         ),
         settings.shared
           ? h(
               "p",
-              {},
               state(
                 settings.shared.up ? "good" : "warn",
                 settings.shared.up
@@ -186,13 +167,12 @@ function settingsSection() {
         settings.waiting.length
           ? h(
               "p",
-              {},
               state("warn", ""),
               "These wait for a restart: ",
-              settings.waiting.map((path) => h("code", {}, `${path} `)),
+              settings.waiting.map((path) => h("code", `${path} `)),
             )
           : null,
-        h("h3", {}, base.base ? `What differs from ${base.base}` : "What differs from the start"),
+        h("h3", base.base ? `What differs from ${base.base}` : "What differs from the start"),
         differenceTable(base.difference),
       ]);
     },

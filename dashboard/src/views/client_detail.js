@@ -42,9 +42,9 @@ export function clientDetail(name) {
   const refused = new Chart({ ...chart, label: "Refused", series: NONE_REFUSED });
   const charts = [calls, heat, refused];
   const table = methodsOf(name);
-  const since = h("h3", {}, "Methods, since the start");
-  const sums = h("div", { class: "facts" });
-  const word = h("p", { class: "quiet", role: "status" });
+  const since = h("h3", "Methods, since the start");
+  const sums = h("div.facts");
+  const word = h("p.quiet", { role: "status" });
   let [askedAt, reasons, alive, shown] = [-Infinity, "", true, ""];
   const none = hint("No call has been counted of it since the start.");
 
@@ -128,16 +128,7 @@ export function clientDetail(name) {
     },
   );
   return {
-    element: h(
-      "div",
-      { class: "client" },
-      h("div", { class: "inline" }, pick, word),
-      h("div", { class: "charts three" }, charts),
-      sums,
-      since,
-      table,
-      none,
-    ),
+    element: h("div.client", h("div.inline", pick, word), h("div.charts.three", charts), sums, since, table, none),
     update: ask,
     gone: () => {
       alive = false;

@@ -26,13 +26,12 @@ function shownKey(name, { key: made, hash }) {
   const key = h("code", { tabindex: "0" }, made);
   const when = h("span");
   const element = h(
-    "div",
-    { class: "note once", role: "status" },
-    h("p", {}, "The key of ", h("b", {}, name), ". It is shown this once, and ", when),
+    "div.note.once",
+    { role: "status" },
+    h("p", "The key of ", h("b", name), ". It is shown this once, and ", when),
     key,
     h(
-      "div",
-      { class: "buttons" },
+      "div.buttons",
       copyButton(made),
       button("Done", () => element.remove()),
     ),
@@ -73,7 +72,7 @@ function shownOnce() {
 function newHolder(once) {
   const more = { required: true, placeholder: "my-dapp", pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", maxlength: "64" };
   const name = input("Name of the holder", more);
-  const word = h("span", { class: "isbad", role: "alert" });
+  const word = h("span.isbad", { role: "alert" });
   const submit = async () => {
     if (store.value([...KEYS, name.value])) return setText(word, `There is a client ${name.value} already.`);
     try {
@@ -84,7 +83,7 @@ function newHolder(once) {
   };
   return foldedForm({
     title: "Make a key",
-    fields: h("label", {}, "for", name),
+    fields: h("label", "for", name),
     send: "Make",
     after: [quiet("the name is what metrics and this page show"), word],
     submit,
@@ -95,7 +94,7 @@ function newHolder(once) {
 /** What can be done to a holder: another key, keys off and on, removal. */
 function holderButtons(name, once) {
   const path = [...KEYS, name];
-  const word = h("span", { class: "isbad", role: "alert" });
+  const word = h("span.isbad", { role: "alert" });
   const more = button("Another key", async () => {
     try {
       once.show(name, await collect(name));
@@ -107,7 +106,7 @@ function holderButtons(name, once) {
   const remove = button("", () => store.set(path, store.value(path) === null ? store.inForce(path) : null), {
     class: "plain danger",
   });
-  const element = h("div", { class: "buttons" }, more, toggle, remove, word);
+  const element = h("div.buttons", more, toggle, remove, word);
   return {
     element,
     update: () => {
@@ -166,7 +165,7 @@ function holder(once) {
     const buttons = holderButtons(name, once);
     const past = clientDetail(name);
     return {
-      element: h("div", {}, past, may, buttons),
+      element: h("div", past, may, buttons),
       update: () => {
         past.update();
         may?.update();
@@ -201,9 +200,9 @@ function clientTable(once) {
         title: "Last seen",
         right: true,
         sort: (client) => client.seen,
-        cell: (client) => (client.seen === null ? "never" : [span(client.seen), h("span", { class: "unit" }, " ago")]),
+        cell: (client) => (client.seen === null ? "never" : [span(client.seen), h("span.unit", " ago")]),
       },
-      { title: "May", cell: (client) => h("span", { class: "words" }, limits(client)) },
+      { title: "May", cell: (client) => h("span.words", limits(client)) },
     ],
   });
 }

@@ -18,10 +18,10 @@ const mostly = (name, counts, what) =>
 const NAMELESS = { "": "several methods", other: "methods no rule names" };
 const method = (group) =>
   Object.hasOwn(NAMELESS, group.method)
-    ? h("span", { class: "words" }, NAMELESS[group.method])
+    ? h("span.words", NAMELESS[group.method])
     : methodName(group.method, group.method);
 /** A name that may be long, with a title that has all of it. */
-const named = (name) => h("span", { class: "name", title: name }, name);
+const named = (name) => h("span.name", { title: name }, name);
 const spread = (title, name) => ({
   title,
   hint: "that most of the latest come from",
@@ -50,16 +50,14 @@ function sampleOf(sample) {
   ];
   return h(
     "li",
-    {},
     h(
-      "div",
-      { class: "sample-head" },
-      h("b", {}, moment(sample.at)),
-      about.map(([name, value]) => h("span", {}, h("span", { class: "quiet" }, `${name} `), value)),
+      "div.sample-head",
+      h("b", moment(sample.at)),
+      about.map(([name, value]) => h("span", h("span.quiet", `${name} `), value)),
     ),
-    h("p", { class: "words" }, sample.message),
-    sample.params ? h("pre", { class: "answer params", tabindex: "0", "aria-label": "Params" }, sample.params) : null,
-    sample.params_note ? h("p", { class: "quiet" }, `Params: ${sample.params_note}.`) : null,
+    h("p.words", sample.message),
+    sample.params ? h("pre.answer.params", { tabindex: "0", "aria-label": "Params" }, sample.params) : null,
+    sample.params_note ? h("p.quiet", `Params: ${sample.params_note}.`) : null,
     attempts(sample),
   );
 }
@@ -75,20 +73,18 @@ const counted = (title, counts) =>
     : null;
 
 function detail(first) {
-  const told = h("div", { class: "facts" });
-  const list = h("ul", { class: "samples" });
+  const told = h("div.facts");
+  const list = h("ul.samples");
   const ask = paced(SAMPLES_EVERY, async () => {
     const opened = await read(`errors/${first.id}`).catch(() => null);
     if (opened)
       refresh(
         list,
-        opened.samples.length
-          ? opened.samples.map(sampleOf)
-          : h("li", { class: "quiet" }, "No call of it was kept whole."),
+        opened.samples.length ? opened.samples.map(sampleOf) : h("li.quiet", "No call of it was kept whole."),
       );
   });
   return {
-    element: h("div", {}, told, h("h3", {}, "The latest that were kept whole"), list),
+    element: h("div", told, h("h3", "The latest that were kept whole"), list),
     update: (group) => {
       ask();
       refresh(told, [
@@ -130,7 +126,7 @@ export function groupTable(severalNetworks) {
       {
         title: "Text, numbers and hashes folded",
         look: "told",
-        cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts"),
+        cell: (group) => h("span.words.error-text", group.text || "several texts"),
       },
       spread("Node", (group) => mostly(group.node, group.nodes, "node")),
       spread("Client", (group) => mostly(group.client, group.clients, "client")),
@@ -143,7 +139,7 @@ export function groupTable(severalNetworks) {
 
 /** The errors of one method in short, with a link to all of them; asked for while its row is open. */
 export function errorsOf({ network, method: name }) {
-  const hold = h("div", { class: "method-errors" });
+  const hold = h("div.method-errors");
   const ask = paced(SAMPLES_EVERY, async () => {
     const found = await read(`errors?${new URLSearchParams({ network, method: name })}`).catch(() => null);
     const groups = (found?.groups ?? []).filter((group) => group.lately).sort((one, two) => two.lately - one.lately);
@@ -151,24 +147,21 @@ export function errorsOf({ network, method: name }) {
       hold,
       groups.length
         ? [
-            h("h3", {}, "Its errors, last hour"),
+            h("h3", "Its errors, last hour"),
             h(
-              "ul",
-              { class: "notices" },
+              "ul.notices",
               groups
                 .slice(0, 3)
                 .map((group) =>
                   h(
                     "li",
-                    {},
                     fault(group),
-                    h("span", { class: "words" }, `${plural(group.lately, "time")} ${group.code}: ${group.text}`),
+                    h("span.words", `${plural(group.lately, "time")} ${group.code}: ${group.text}`),
                   ),
                 ),
             ),
             h(
               "p",
-              {},
               h(
                 "a",
                 { href: errorsAt({ network, method: name }) },

@@ -48,14 +48,13 @@ const told = (lines, slot) =>
 
 class ErrorChart {
   constructor() {
-    this.keys = h("span", { class: "keys" });
-    this.top = h("span", { class: "quiet" });
-    this.plot = h("div", { class: "error-bars" });
-    this.times = h("div", { class: "error-times quiet" });
+    this.keys = h("span.keys");
+    this.top = h("span.quiet");
+    this.plot = h("div.error-bars");
+    this.times = h("div.error-times.quiet");
     this.element = h(
-      "figure",
-      { class: "chart error-chart" },
-      h("figcaption", { class: "caption" }, h("b", {}, "Errors by code"), this.top, this.keys),
+      "figure.chart.error-chart",
+      h("figcaption.caption", h("b", "Errors by code"), this.top, this.keys),
       this.plot,
       this.times,
     );
@@ -76,13 +75,7 @@ class ErrorChart {
     redraw(
       this.keys,
       lines.map(({ code, colour, sum }) =>
-        h(
-          "span",
-          { class: "key", title: MEANING[code] },
-          h("i", { class: "swatch", colour }),
-          `${code} `,
-          h("span", {}, joined(count(sum))),
-        ),
+        h("span.key", { title: MEANING[code] }, h("i.swatch", { colour }), `${code} `, h("span", joined(count(sum)))),
       ),
     );
     const most = Math.max(0, ...times.map((_, slot) => lines.reduce((sum, { counts }) => sum + counts[slot], 0)));
@@ -97,9 +90,9 @@ class ErrorChart {
       this.times,
       times.length
         ? [times[0] - history.spacing, times[Math.floor(times.length / 2)], times.at(-1)].map((at) =>
-            h("span", {}, clock(at, history.spacing < 60 ? "seconds" : "minutes")),
+            h("span", clock(at, history.spacing < 60 ? "seconds" : "minutes")),
           )
-        : h("span", {}, NONE),
+        : h("span", NONE),
     );
   }
 
@@ -114,10 +107,9 @@ class ErrorChart {
       });
       return svg(
         "g",
-        {},
-        svg("rect", { class: "slot", x: slot * step, y: 0, width: step, height: HEIGHT }),
+        svg("rect.slot", { x: slot * step, y: 0, width: step, height: HEIGHT }),
         parts,
-        svg("title", {}, `until ${clock(at)}: ${told(lines, slot)}`),
+        svg("title", `until ${clock(at)}: ${told(lines, slot)}`),
       );
     });
     const sum = lines.map(({ code, sum: number }) => `${joined(count(number))} of code ${code}`).join(", ");
@@ -244,8 +236,8 @@ export const errors = {
     const note = quiet();
     const empty = h("div");
     const field = filterField("errors by name", (text) => table.filter(text));
-    const form = h("div", { class: "inline filters" }, fault, choosers, field);
-    const about = h("div", { class: "facts below" });
+    const form = h("div.inline.filters", fault, choosers, field);
+    const about = h("div.facts.below");
     const element = section("Errors that clients got", [note, atEnd(range)], chart, form, empty, table, about);
     const unclassed = unclassedSection();
     const unknown = unknownMethods();

@@ -49,22 +49,21 @@ function row({ name, words, at, seconds }, whole) {
   const attempt = name === "attempt";
   const bad = attempt && !WELL.has(end);
   const said = attempt
-    ? [h("b", {}, node), h("span", { class: bad ? "isbad" : "quiet" }, ` ${end}`)]
+    ? [h("b", node), h("span", { class: bad ? "isbad" : "quiet" }, ` ${end}`)]
     : (STEP_WORDS[name] ?? name);
   return h(
     "tr",
     { class: attempt ? `attempt${bad ? " failed" : ""}` : null },
-    h("td", {}, said),
+    h("td", said),
     h(
-      "td",
-      { class: "fall" },
+      "td.fall",
       svg(
         "svg",
         { viewBox: "0 0 1000 8", preserveAspectRatio: "none", "aria-hidden": "true" },
         svg("rect", { x: (1000 * at) / whole, y: 0, width: Math.max(3, (1000 * seconds) / whole), height: 8 }),
       ),
     ),
-    h("td", { class: "right" }, joined(duration(seconds))),
+    h("td.right", joined(duration(seconds))),
   );
 }
 
@@ -85,19 +84,17 @@ function waterfall(ran) {
   const text = ran.body.length > LONGEST ? `${ran.body.slice(0, LONGEST)} …` : ran.body;
   return section(
     "How it went",
-    h("span", { class: "quiet" }, said.join(" · ")),
+    h("span.quiet", said.join(" · ")),
     steps.length
       ? h(
-          "table",
-          { class: "waterfall" },
+          "table.waterfall",
           h(
             "tbody",
-            {},
             steps.map((one) => row(one, whole)),
           ),
         )
       : null,
-    h("pre", { class: "answer", tabindex: "0" }, text),
+    h("pre.answer", { tabindex: "0" }, text),
   );
 }
 
@@ -122,32 +119,29 @@ function told(plan) {
     rows.length
       ? h(
           "div",
-          {},
-          h("h3", {}, title),
+          h("h3", title),
           h(
             tag,
             { class: "steps" },
-            rows.map((row) => h("li", {}, row)),
+            rows.map((row) => h("li", row)),
           ),
         )
       : null;
-  const code = (text) => h("code", {}, text);
+  const code = (text) => h("code", text);
   return [
     h(
-      "p",
-      { class: "lead" },
+      "p.lead",
       code(plan.method),
       " on ",
-      h("b", {}, plan.network),
+      h("b", plan.network),
       ": class ",
-      h("b", {}, plan.cache),
+      h("b", plan.cache),
       ". ",
       sentenceOf(plan.why),
     ),
-    plan.note ? h("p", {}, plan.note) : null,
+    plan.note ? h("p", plan.note) : null,
     h(
-      "div",
-      { class: "facts" },
+      "div.facts",
       facts("Call", [
         ["rule from", plan.origin],
         ["as the client sent it", code(plan.asked)],
@@ -178,7 +172,7 @@ function told(plan) {
     list(
       plan.forced ? "Nodes that are asked though none is well" : "Nodes, in the order they would be asked",
       plan.nodes.map((node) => [
-        h("b", {}, node.id),
+        h("b", node.id),
         ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`,
       ]),
       "ol",
@@ -186,7 +180,7 @@ function told(plan) {
     list(
       "Nodes left out",
       plan.refused.map((node) => [
-        h("b", {}, node.id),
+        h("b", node.id),
         node.why.startsWith(`node ${node.id} `) ? node.why.slice(`node ${node.id}`.length) : `: ${node.why}`,
       ]),
     ),
@@ -202,16 +196,11 @@ export const explain = {
       overview.networks.map((one) => one.network),
     );
     const chain = () => overview.networks.find((one) => one.network === network.value)?.chain;
-    const field = h("textarea", {
-      class: "field call",
-      rows: "5",
-      spellcheck: "false",
-      "aria-label": "A JSON-RPC call",
-    });
+    const field = h("textarea.field.call", { rows: "5", spellcheck: "false", "aria-label": "A JSON-RPC call" });
     field.value = pasted ?? JSON.stringify(EXAMPLES[chain()] ?? EXAMPLES.ethereum, null, 1).replace(/\s*\n\s*/g, " ");
-    const word = h("p", { class: "said", role: "status" });
-    const plan = h("div", { class: "plan" });
-    const ran = h("div", { class: "plan" });
+    const word = h("p.said", { role: "status" });
+    const plan = h("div.plan");
+    const ran = h("div.plan");
     let about = null; // the call that is shown: nothing of another one stays beside it
     const say = (text, wrong = false) => {
       setText(word, text);
@@ -242,8 +231,7 @@ export const explain = {
     };
     const run = button("Run it", () => ask("run", ran, waterfall), { hidden: store.role !== "admin" });
     const buttons = h(
-      "div",
-      { class: "buttons" },
+      "div.buttons",
       button("Explain", () => ask("explain", plan, told), { class: "primary" }),
       run,
       word,
@@ -261,7 +249,7 @@ export const explain = {
         section(
           "Explain a call",
           quiet("its cache rule, its cache key, what is cached of it, and the nodes it would go to; Ctrl+Enter"),
-          h("div", { class: "inline" }, h("label", {}, "network", network)),
+          h("div.inline", h("label", "network", network)),
           field,
           buttons,
         ),

@@ -49,8 +49,8 @@ const COLUMNS = [
   {
     title: "Host",
     cell: (host) => [
-      h("span", { class: "name", title: host.name }, host.name),
-      host.here ? h("span", { class: "quiet of" }, " (this one)") : "",
+      h("span.name", { title: host.name }, host.name),
+      host.here ? h("span.quiet.of", " (this one)") : "",
     ],
   },
   {
@@ -58,12 +58,7 @@ const COLUMNS = [
     look: "elastic",
     cell: (host) =>
       host.state
-        ? h(
-            "div",
-            { class: "line", title: whyOf(host) || null },
-            stateOf(host),
-            whyOf(host) ? quiet(` · ${whyOf(host)}`) : "",
-          )
+        ? h("div.line", { title: whyOf(host) || null }, stateOf(host), whyOf(host) ? quiet(` · ${whyOf(host)}`) : "")
         : "",
   },
   numbers(
@@ -103,13 +98,12 @@ function detail() {
       element,
       host.heads
         ? [
-            whyOf(host) ? h("p", { class: "reason" }, whyOf(host)) : null,
+            whyOf(host) ? h("p.reason", whyOf(host)) : null,
             h(
-              "div",
-              { class: "facts" },
+              "div.facts",
               facts("This run", [
                 ["up for", span(host.uptime)],
-                ["id", h("code", {}, host.run)],
+                ["id", h("code", host.run)],
                 ["miss p99", joined(duration(host.miss_p99))],
                 ["page", pageOf(host) || (host.here ? "this one" : "not known")],
               ]),

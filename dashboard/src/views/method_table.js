@@ -21,9 +21,7 @@ function byTier(tiers) {
     hint: "the hit ratio by tier",
     cell: (row) =>
       tiers.map((name, index) =>
-        index
-          ? h("span", { class: "unit" }, ` / ${joined(percent(tier(name)(row)))}`)
-          : joined(percent(tier(name)(row))),
+        index ? h("span.unit", ` / ${joined(percent(tier(name)(row)))}`) : joined(percent(tier(name)(row))),
       ),
   };
 }
@@ -37,7 +35,7 @@ export const traffic = ({ brief = false, tiers = NONE } = {}) => [
     hint: "answered by the proxy itself, in the last minute",
     cell: (row) => [
       joined(percent(row.hit_ratio)),
-      h("span", { class: "unit of" }, row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused))}`),
+      h("span.unit.of", row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused))}`),
     ],
   }),
   tiers.length > 1 && byTier(tiers),
@@ -51,7 +49,7 @@ export const traffic = ({ brief = false, tiers = NONE } = {}) => [
     hint: "calls that failed in the last minute; mistakes of callers apart",
     cell: (row) => [
       errorFigure(row.errors),
-      row.client_errors ? h("span", { class: "unit" }, ` · ${joined(count(row.client_errors))} by callers`) : "",
+      row.client_errors ? h("span.unit", ` · ${joined(count(row.client_errors))} by callers`) : "",
     ],
   }),
   numbers("Sent", (row) => row.bytes_per_second, bytesPerSecond, { fold: 4 }),

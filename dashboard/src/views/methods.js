@@ -49,19 +49,17 @@ function rulePanel({ network, method }) {
     Object.keys(store.inForce(rules) ?? {}).find((name) => name.endsWith("*") && method.startsWith(name.slice(0, -1)));
   for (const field of fields) field.addEventListener("change", collect);
   const form = h(
-    "div",
-    { class: "inline" },
-    h("label", {}, "kept", cache),
-    h("label", {}, "for at most", age, "s"),
-    h("label", {}, "then, while it is fetched anew, for", stale, "s"),
+    "div.inline",
+    h("label", "kept", cache),
+    h("label", "for at most", age, "s"),
+    h("label", "then, while it is fetched anew, for", stale, "s"),
     quiet("0: no limit of its own"),
   );
   const element = h(
-    "div",
-    { class: "rule" },
-    h("h3", {}, "Its cache rule"),
+    "div.rule",
+    h("h3", "Its cache rule"),
     store.writable ? form : told,
-    h("p", {}, pathOf(path), " ", pattern),
+    h("p", pathOf(path), " ", pattern),
   );
   return {
     element,
@@ -119,7 +117,7 @@ function detail(first) {
       series: [{ key: "hit_ratio", label: "", format: percent, colour: "redis", area: true }],
     }),
   ];
-  const told = h("div", { class: "facts" });
+  const told = h("div.facts");
   const rule = rulePanel(first);
   const failed = errorsOf(first);
   const ask = paced(PAST_EVERY, async () => {
@@ -128,7 +126,7 @@ function detail(first) {
     if (past) for (const chart of charts) chart.update(past);
   });
   return {
-    element: h("div", {}, h("div", { class: "charts three" }, charts), told, failed, rule),
+    element: h("div", h("div.charts.three", charts), told, failed, rule),
     update: (method) => {
       ask();
       refresh(told, figuresOf(method));
@@ -185,7 +183,7 @@ function figuresOf(method) {
 }
 
 function stepsSection() {
-  const hold = h("div", { class: "facts" });
+  const hold = h("div.facts");
   return {
     element: section("Where the time goes", quiet("all methods, last minute"), hold),
     update: (steps) =>

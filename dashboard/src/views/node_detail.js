@@ -60,7 +60,7 @@ function tables(proof) {
   ];
   const latency = Object.entries(proof.latency)
     .sort(([, one], [, two]) => two - one)
-    .map(([method, seconds]) => [h("code", {}, method), joined(duration(seconds))]);
+    .map(([method, seconds]) => [h("code", method), joined(duration(seconds))]);
   return [
     facts("What it answers", found),
     latency.length ? facts("Latency by method, of the proof's calls", latency) : null,
@@ -72,8 +72,7 @@ function proofOf({ proof, state: word }, byHand) {
   const proving = word === "proving";
   if (!proof) {
     return h(
-      "p",
-      { class: "quiet" },
+      "p.quiet",
       proving
         ? "It is being proved: about 100 calls, for which nobody waits, find out what it has, how far back, and whether it is right. That takes 30 s at the most; then it gets calls."
         : byHand
@@ -91,13 +90,12 @@ function proofOf({ proof, state: word }, byHand) {
     ...proof.faults,
   ].filter(Boolean);
   return [
-    h("p", { class: "quiet" }, when, proving ? " It is being proved again, and gets calls once that has ended." : ""),
-    at > 0 ? h("div", { class: "facts" }, tables(proof)) : null,
+    h("p.quiet", when, proving ? " It is being proved again, and gets calls once that has ended." : ""),
+    at > 0 ? h("div.facts", tables(proof)) : null,
     wrong.length
       ? h(
-          "ul",
-          { class: "wrong" },
-          wrong.map((sentence) => h("li", {}, sentence)),
+          "ul.wrong",
+          wrong.map((sentence) => h("li", sentence)),
         )
       : null,
   ];
@@ -105,8 +103,8 @@ function proofOf({ proof, state: word }, byHand) {
 
 /** The part of a node's opened row about its proof, with a button that has it proved again. */
 function proofPart({ network, id }) {
-  const told = h("div", { class: "proof" });
-  const word = h("span", { class: "quiet", role: "status" });
+  const told = h("div.proof");
+  const word = h("span.quiet", { role: "status" });
   let before = null; // the time of the last proof before the one that was asked for
   const prove = button("Prove again", async () => {
     prove.disabled = true;
@@ -124,10 +122,10 @@ function proofPart({ network, id }) {
     prove.disabled = false;
   });
   return {
-    element: h("div", {}, told, h("div", { class: "buttons" }, prove, word)),
+    element: h("div", told, h("div.buttons", prove, word)),
     update: (node) => {
       const byHand = store.inForce(["networks", network, "prove"]) === false;
-      refresh(told, h("h3", {}, "Proof"), proofOf(node, byHand));
+      refresh(told, h("h3", "Proof"), proofOf(node, byHand));
       const ended = Date.parse(node.proof?.at) / 1000;
       if (before !== null && node.proof && node.proof.at !== before) {
         before = null;
@@ -160,9 +158,9 @@ const SETTINGS = [
 /** `about`: what else is known of a node: { did, over, showCases } of it. */
 export function nodeDetail(first, about) {
   const path = ["networks", first.network, "nodes", first.id];
-  const told = h("div", { class: "facts" });
-  const word = h("span", { class: "quiet", role: "status" });
-  const why = h("p", { class: "reason" });
+  const told = h("div.facts");
+  const word = h("span.quiet", { role: "status" });
+  const why = h("p.reason");
   const ask = async () => {
     probe.disabled = true;
     setText(word, "asking …");
@@ -180,11 +178,11 @@ export function nodeDetail(first, about) {
   };
   const probe = button("Probe now", ask);
   const proof = proofPart(first);
-  const doubt = h("p", { class: "doubt" });
+  const doubt = h("p.doubt");
   const cases = button("Show the cases", () => about.showCases(first));
   const draw = (node) => [
     facts("Node", [
-      ["address", h("code", {}, node.address || NONE)],
+      ["address", h("code", node.address || NONE)],
       ["roles", node.roles.join(", ") || "none set"],
       ["by its own word", said(node.says)],
       ["new heads", node.pushes ? "told over a WebSocket" : "asked for"],
@@ -211,9 +209,7 @@ export function nodeDetail(first, about) {
         ["renewed", moment(Date.parse(one.renews) / 1000)],
         [
           "used up",
-          one.runs_out
-            ? h("span", { class: "iswarn" }, moment(Date.parse(one.runs_out) / 1000))
-            : "not before it is renewed",
+          one.runs_out ? h("span.iswarn", moment(Date.parse(one.runs_out) / 1000)) : "not before it is renewed",
         ],
       ]),
     ),
@@ -234,8 +230,7 @@ export function nodeDetail(first, about) {
   // The buttons that copy a path are made once: in `told` a press, and the word that tells of it, would not outlast a second.
   const paths = settings
     ? h(
-        "div",
-        { class: "facts" },
+        "div.facts",
         facts(
           "In the settings",
           ["weight", "drain"].map((name) => [name, pathOf([...path, name])]),
@@ -243,7 +238,7 @@ export function nodeDetail(first, about) {
       )
     : "";
   return {
-    element: h("div", {}, why, doubt, told, paths, h("div", { class: "buttons" }, probe, word), proof, settings),
+    element: h("div", why, doubt, told, paths, h("div.buttons", probe, word), proof, settings),
     probe: ask,
     update: (node) => {
       settings?.update();

@@ -22,7 +22,7 @@ const weights = ({ weight, suggested_weight: { value } }) =>
 const HEADS = [["Node"], ["Weight", "right"], ["Share of calls", "right"], ["Why", "words"]];
 
 function table(nodes) {
-  const name = ({ id }) => h("span", { class: "name", title: id }, id);
+  const name = ({ id }) => h("span.name", { title: id }, id);
   const row = (node) => [name(node), weights(node), shares(nodes, node), node.suggested_weight.why];
   return listing("Suggested weights", HEADS, nodes.map(row));
 }
@@ -43,9 +43,8 @@ function suggestion(network) {
   );
   const hold = h("div");
   const element = h(
-    "div",
-    { class: "suggestion" },
-    h("div", { class: "head" }, h("h3", {}, `Suggested weights of ${network}`), h("span", { class: "end" }, use)),
+    "div.suggestion",
+    h("div.head", h("h3", `Suggested weights of ${network}`), h("span.end", use)),
     hold,
   );
   const drafted = () => {
@@ -61,11 +60,7 @@ function suggestion(network) {
       hold.dataset.revision = revision;
       shown = all.filter((node) => node.network === network && node.suggested_weight);
       redraw(hold, [
-        h(
-          "p",
-          {},
-          `${shown.length ? "By the last hour: " : "None other than those in force: "}${weighed.why || NONE}.`,
-        ),
+        h("p", `${shown.length ? "By the last hour: " : "None other than those in force: "}${weighed.why || NONE}.`),
         shown.length ? table(shown) : null,
       ]);
       drafted();
@@ -96,7 +91,7 @@ export class NodeReport {
     });
     this.several = networks.length > 1;
     this.note = quiet();
-    this.word = h("p", { class: "note", hidden: true });
+    this.word = h("p.note", { hidden: true });
     this.hold = h("div");
     this.suggestions = new Map(networks.map((name) => [name, suggestion(name)]));
     this.worth = section(

@@ -36,9 +36,9 @@ const lag = (node) =>
 const pushes = (node) =>
   node.pushes
     ? svg(
-        "svg",
-        { class: "pushes", viewBox: "0 0 12 12", role: "img", "aria-label": "pushes" },
-        svg("title", {}, "It tells its new heads over a WebSocket."),
+        "svg.pushes",
+        { viewBox: "0 0 12 12", role: "img", "aria-label": "pushes" },
+        svg("title", "It tells its new heads over a WebSocket."),
         svg("path", { d: "M6.8 1 2.5 7h3L4.8 11 9.5 5H6.2z" }),
       )
     : "";
@@ -46,7 +46,7 @@ const pushes = (node) =>
 const nameColumn = {
   title: "Node",
   sort: (node) => `${node.network}/${node.id}`,
-  cell: (node) => h("span", { class: "name", title: node.id }, node.id),
+  cell: (node) => h("span.name", { title: node.id }, node.id),
 };
 
 /** The name, state and head of a node; with its network where rows of several stand among each other, and marked where
@@ -60,12 +60,12 @@ export const identity = (severalNetworks) => [
     look: "elastic",
     cell: (node) =>
       h(
-        "div",
-        { class: "line", title: node.why || null },
+        "div.line",
+        { title: node.why || null },
         node.suspect ? [state("bad", "suspected"), " "] : "",
         stateOf(node),
-        node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since).split(" ")[0]}`),
-        node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : "",
+        node.since === null ? "" : h("span.quiet", ` for ${span(node.since).split(" ")[0]}`),
+        node.why ? h("span.quiet", ` · ${node.why}`) : "",
       ),
   },
   {

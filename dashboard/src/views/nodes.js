@@ -53,7 +53,7 @@ function addNodeForm(networks) {
     placeholder: "https://node.example:9500",
   });
   const weight = input("Weight", { class: "field weight", type: "number", min: "0", max: "1000", value: "1" });
-  const word = h("p", { class: "said", role: "status" });
+  const word = h("p.said", { role: "status" });
   let tested = null; // { asked, well }: the last test, and whether the node passed
   const asked = () => `${network.value} ${url.value}`;
   const show = () => setText(add, tested && !tested.well ? "Add it all the same" : ADD);
@@ -188,14 +188,12 @@ function networkHead(network, balancers, known) {
     pickOne(network, "balancer", balancers),
     pickOne(network, "hash_key", Object.keys(SAYS.hash_key)),
   ];
-  const keyed = h("label", {}, "hash key", key.field);
-  const figures = h("span", { class: "quiet" });
+  const keyed = h("label", "hash key", key.field);
+  const figures = h("span.quiet");
   const spread = quiet();
-  const tune = store.writable
-    ? h("div", { class: "inline" }, h("label", {}, "balancer", balancer.field), keyed)
-    : spread;
+  const tune = store.writable ? h("div.inline", h("label", "balancer", balancer.field), keyed) : spread;
   return {
-    element: h("div", { class: "network" }, h("h3", {}, network), figures, tune),
+    element: h("div.network", h("h3", network), figures, tune),
     update: (nodes) => {
       const now = known().find((one) => one.network === network);
       const [serving, failing] = [
@@ -219,7 +217,7 @@ function networkHead(network, balancers, known) {
 
 /** A line for each of the busiest nodes, over what `timeSpan` says; `changed()` when that is something else. */
 function nodeCharts(changed) {
-  const hold = h("div", { class: "charts" });
+  const hold = h("div.charts");
   const which = quiet();
   let charts = [];
   let drawn = "";
@@ -311,7 +309,7 @@ export const nodes = {
     const note = quiet();
     const charts = nodeCharts(() => feed.turn("history"));
     const { form, open: add } = addNodeForm(names);
-    const why = h("div", { class: "below" });
+    const why = h("div.below");
     const field = filterField("nodes", (text) => table.filter(text));
     const element = section("Nodes", [note, atEnd(add, field)], form, table, why);
     table.element.classList.add("cards");

@@ -32,17 +32,13 @@ export function errorLevel(ratio, errors, limits = {}) {
 class Reading {
   constructor(title, tags) {
     this.figures = tags.map((tag) => ({ value: h("span"), tag }));
-    this.under = h("div", { class: "under" });
+    this.under = h("div.under");
     this.element = h(
-      "div",
-      { class: "reading" },
-      h("h2", {}, title),
+      "div.reading",
+      h("h2", title),
       h(
-        "div",
-        { class: "figures" },
-        this.figures.map(({ value, tag }) =>
-          h("div", { class: "figure" }, value, tag ? h("span", { class: "tag" }, tag) : null),
-        ),
+        "div.figures",
+        this.figures.map(({ value, tag }) => h("div.figure", value, tag ? h("span.tag", tag) : null)),
       ),
       this.under,
     );
@@ -63,7 +59,7 @@ function readings() {
     errors: new Reading("Errors", [null]),
   };
   return {
-    element: h("div", { class: "readings" }, Object.values(all)),
+    element: h("div.readings", Object.values(all)),
     update: (overview, settings) => {
       const now = (timeSpan.network ? overview.by_network?.[timeSpan.network] : overview.readings) ?? {};
       const over = now.window ? `in ${span(now.window)}` : "";
@@ -118,7 +114,7 @@ function firstCharts() {
   const all = [calls, hits, heat, errors, nodes];
   let codes = "";
   return {
-    element: h("div", { class: "charts" }, [calls, hits, heat, errors]),
+    element: h("div.charts", [calls, hits, heat, errors]),
     nodes: nodes.element,
     again: () => all.forEach((one) => one.again()),
     update: (history) => {
@@ -153,9 +149,7 @@ function sumsTable() {
   const of = (name) => (row) => row[name];
   const withCost = (name) => (row) => [
     joined(count(row[`${name}_calls`])),
-    row[`${name}_cost`] === null
-      ? ""
-      : h("span", { class: "unit" }, ` · ${joined(money(row[`${name}_cost`], row.currency))}`),
+    row[`${name}_cost`] === null ? "" : h("span.unit", ` · ${joined(money(row[`${name}_cost`], row.currency))}`),
   ];
   return new Table({
     label: "The last five minutes, hour, day and week",
@@ -164,20 +158,13 @@ function sumsTable() {
     columns: [
       {
         title: "Over",
-        cell: (row) => [
-          RANGE_WORDS[row.range],
-          row.short ? h("span", { class: "unit" }, ` (${span(row.window)} so far)`) : "",
-        ],
+        cell: (row) => [RANGE_WORDS[row.range], row.short ? h("span.unit", ` (${span(row.window)} so far)`) : ""],
       },
       numbers("Calls", of("calls_per_second"), rate),
       numbers("Hit ratio", of("hit_ratio"), percent, {
         cell: (row) => [
           joined(percent(row.hit_ratio)),
-          h(
-            "span",
-            { class: "unit" },
-            row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused_calls))}`,
-          ),
+          h("span.unit", row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused_calls))}`),
         ],
       }),
       numbers("Hit p50", (row) => row.hit?.p50, duration),
@@ -202,7 +189,7 @@ function sumsTable() {
 function savedSection(charts) {
   const table = sumsTable();
   return {
-    element: section("What the cache saved", null, table, h("div", { class: "pair" }, charts.nodes)),
+    element: section("What the cache saved", null, table, h("div.pair", charts.nodes)),
     update: ({ sums, currency }) =>
       table.update(
         Object.entries(sums)
@@ -219,7 +206,7 @@ function networkTable() {
     key: (network) => network.network,
     columns: [
       { title: "Network", cell: (one) => one.network },
-      { title: "State", cell: (one) => [networkState(one), one.note ? h("span", { class: "why" }, one.note) : ""] },
+      { title: "State", cell: (one) => [networkState(one), one.note ? h("span.why", one.note) : ""] },
       { title: "Head", right: true, cell: (one) => block(one.head) },
       { title: "Moved", right: true, cell: (one) => (one.age === null ? NONE : `${span(one.age)} ago`) },
       { title: "A block takes", right: true, cell: (one) => span(one.block_time) },
@@ -256,8 +243,8 @@ function firstSection(networks, charts, changed, muted) {
     all = !all;
     tell();
   });
-  const webhooks = h("a", { class: "quiet", href: "#/settings/alerts" }, "alerts");
-  const attention = h("div", { class: "attention", role: "region", "aria-label": "Attention" }, parts.notices);
+  const webhooks = h("a.quiet", { href: "#/settings/alerts" }, "alerts");
+  const attention = h("div.attention", { role: "region", "aria-label": "Attention" }, parts.notices);
   const tell = () => {
     const worst = mostUrgent(told, networks);
     attention.hidden = !told.length;

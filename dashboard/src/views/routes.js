@@ -15,26 +15,21 @@ function tagsOf(network) {
 
 const methodsField = (label) =>
   input(label, { class: "field long", spellcheck: "false", placeholder: "*_getLogs, trace_*" });
-const fieldsOf = (methods, tag) => [
-  h("label", { class: "grow" }, "methods", methods),
-  h("label", {}, "go to nodes tagged", tag),
-];
+const fieldsOf = (methods, tag) => [h("label.grow", "methods", methods), h("label", "go to nodes tagged", tag)];
 
 /** One route; `change(index, made)` puts another in its place, null takes it away; `earlier(index)` has it tried before the one above. */
 function routeRow(network, index, { change, earlier }) {
   const place = `${dotted(["networks", network])}.routes[${index}]`;
   const [methods, tag] = [methodsField(`Methods of route ${index + 1}`), select(`Tag of route ${index + 1}`, [])];
-  const fault = h("p", { class: "isbad fault", role: "alert" });
+  const fault = h("p.isbad.fault", { role: "alert" });
   methods.addEventListener("input", () => change(index, { methods: meant("list", methods.value) }));
   tag.addEventListener("change", () => change(index, { tag: tag.value }));
   const up = index ? button("Earlier", () => earlier(index), { "aria-label": `Try route ${index + 1} earlier` }) : null;
   const element = h(
-    "div",
-    { class: "route" },
+    "div.route",
     fieldsOf(methods, tag),
     h(
-      "div",
-      { class: "buttons tight" },
+      "div.buttons.tight",
       up,
       button("Remove", () => change(index, null), { "aria-label": `Remove route ${index + 1}` }),
     ),
@@ -71,8 +66,7 @@ function routeForm(network, add) {
   };
 }
 
-const toldRoute = ({ methods, tag }) =>
-  h("p", { class: "route" }, h("b", { class: "code" }, methods.join(", ")), ` go to nodes tagged ${tag}`);
+const toldRoute = ({ methods, tag }) => h("p.route", h("b.code", methods.join(", ")), ` go to nodes tagged ${tag}`);
 
 export function routesGroup(network) {
   const path = ["networks", network, "routes"];
@@ -91,16 +85,14 @@ export function routesGroup(network) {
           .toSpliced(index - 1, 0, routes()[index]),
       ),
   };
-  const hold = h("div", {});
+  const hold = h("div");
   const { form, open, update: offer } = routeForm(network, (made) => set([...routes(), made]));
-  const none = h("p", { class: "route quiet" });
-  const box = h("div", { class: "settings" }, hold, none, form);
+  const none = h("p.route.quiet");
+  const box = h("div.settings", hold, none, form);
   const element = h(
-    "section",
-    { class: "group" },
+    "section.group",
     h(
-      "div",
-      { class: "head" },
+      "div.head",
       h("h3", { tabindex: "-1" }, "Routes"),
       quiet("methods that go to tagged nodes and to no others; the first that fits decides"),
       atEnd(open),

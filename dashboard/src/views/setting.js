@@ -10,7 +10,7 @@ let made = 0;
 
 function fieldFor({ kind, choices }, id) {
   if (kind === "switch") return h("input", { type: "checkbox", id });
-  if (kind === "choice") return h("select", { class: "field", id }, options(choices));
+  if (kind === "choice") return h("select.field", { id }, options(choices));
   return h("input", {
     class: `field${kind === "list" || kind === "text" ? " long" : " amount"}`,
     id,
@@ -22,12 +22,11 @@ function fieldFor({ kind, choices }, id) {
 /** The path of a setting, as the config file and the commands name it: a click copies it where the browser lets the page. */
 export function pathOf(path) {
   const name = dotted(path);
-  if (!navigator.clipboard) return h("code", { class: "path" }, name);
+  if (!navigator.clipboard) return h("code.path", name);
   const copy = h(
-    "button",
+    "button.copies",
     {
       type: "button",
-      class: "copies",
       title: "Copy this path, as the config file and the commands name it",
       onclick: async () => {
         const copied = await navigator.clipboard.writeText(name).then(
@@ -40,8 +39,8 @@ export function pathOf(path) {
     },
     name,
   );
-  const word = h("span", { class: "quiet", role: "status" });
-  return h("span", { class: "path" }, copy, " ", word);
+  const word = h("span.quiet", { role: "status" });
+  return h("span.path", copy, " ", word);
 }
 
 const COPIED = 3000; // milliseconds that the word stays
@@ -71,9 +70,9 @@ function setting(path) {
   const { kind, text, label, default: usual = null, ...rest } = about(path);
   const id = `setting-${(made += 1)}`;
   const writable = store.writable;
-  const field = writable ? fieldFor({ kind, ...rest }, id) : h("b", { id, class: "code" });
-  const word = kind === "switch" && writable ? h("span", {}) : null;
-  const fault = h("p", { class: "isbad fault", role: "alert", id: `${id}-fault` });
+  const field = writable ? fieldFor({ kind, ...rest }, id) : h("b.code", { id });
+  const word = kind === "switch" && writable ? h("span") : null;
+  const fault = h("p.isbad.fault", { role: "alert", id: `${id}-fault` });
   const range = bounds({ kind, ...rest });
   const later = store.current.restart.some(
     (prefix) => dotted(path) === prefix || dotted(path).startsWith(`${prefix}.`),
@@ -100,18 +99,11 @@ function setting(path) {
     field.addEventListener("change", () => show(true));
   }
   const element = h(
-    "div",
-    { class: "setting" },
+    "div.setting",
     h("label", { for: id, title: dotted(path) }, label.name),
+    h("div.setting-value", h("span", field, word, label.unit ? h("span.unit", ` ${label.unit}`) : null, back), fault),
     h(
-      "div",
-      { class: "setting-value" },
-      h("span", {}, field, word, label.unit ? h("span", { class: "unit" }, ` ${label.unit}`) : null, back),
-      fault,
-    ),
-    h(
-      "p",
-      { class: "setting-text" },
+      "p.setting-text",
       text,
       " ",
       quiet(
@@ -144,10 +136,9 @@ function setting(path) {
 export function group(title, note, paths) {
   const all = paths.filter((path) => about(path)).map(setting);
   const element = h(
-    "section",
-    { class: "group" },
-    h("div", { class: "head" }, h("h3", { tabindex: "-1" }, title), note ? quiet(note) : null),
-    h("div", { class: "settings" }, all),
+    "section.group",
+    h("div.head", h("h3", { tabindex: "-1" }, title), note ? quiet(note) : null),
+    h("div.settings", all),
   );
   return {
     title,

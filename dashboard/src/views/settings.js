@@ -14,7 +14,7 @@ const slug = (title) => title.toLowerCase().replace(/[^a-z]+/g, "-");
 
 /** `home`: the address of the view; `groups` in `show(groups)`: [{ title, element }], each with a heading that takes the focus. */
 function jumpList(home, label) {
-  const element = h("nav", { class: "jump", "aria-label": label });
+  const element = h("nav.jump", { "aria-label": label });
   let links = new Map();
   const mark = (read) => {
     for (const [group, link] of links) setAttribute(link, "aria-current", group === read ? "location" : null);
@@ -143,7 +143,7 @@ export const settings = {
     const hold = h("div");
     const jump = jumpList("#/settings", "Groups of settings");
     let wanted = null; // the group that the address names, until it is there
-    const none = h("p", { class: "note", hidden: true });
+    const none = h("p.note", { hidden: true });
     let groups = [];
     const filter = () => {
       const needle = field.value.trim().toLowerCase();

@@ -24,7 +24,7 @@ const late = ({ lateness }) => [lateness?.p50, lateness?.p99].map((value) => joi
 function kindsCell(row) {
   const kinds = kindsOf(row);
   if (!kinds.length) return quiet("none now");
-  return kinds.flatMap((kind, index) => [h("span", {}, index < kinds.length - 1 ? `${kind} ·` : kind), " "]);
+  return kinds.flatMap((kind, index) => [h("span", index < kinds.length - 1 ? `${kind} ·` : kind), " "]);
 }
 
 function networkTable() {
@@ -101,8 +101,8 @@ export function subscriptionsSection() {
     height: 168,
     series: [{ key: "notifications_per_second", format: rate, colour: "accent", area: true }],
   });
-  const told = h("div", { class: "told" });
-  const body = h("div", {}, table, h("div", { class: "pair" }, chart, told));
+  const told = h("div.told");
+  const body = h("div", table, h("div.pair", chart, told));
   const element = section("Subscriptions", note, body);
   element.hidden = true;
   return {

@@ -13,7 +13,7 @@ const FIT = /^[A-Za-z0-9_]{1,63}$/; // as a rule may name it, for itself alone; 
 /** Puts the name on the list of methods that nobody may call, or takes it off again. */
 function refusal({ method }) {
   const word = quiet();
-  const hold = h("span", { class: "buttons tight refusal" });
+  const hold = h("span.buttons.tight.refusal");
   const toggle = button("", () => {
     const denied = store.value(DENY) ?? [];
     store.set(DENY, denied.includes(method) ? denied.filter((name) => name !== method) : [...denied, method]);
@@ -116,7 +116,7 @@ function fragment(text) {
 
 function treated(found) {
   return facts("Such an error would be", [
-    ["kind", h("b", {}, found.kind)],
+    ["kind", h("b", found.kind)],
     ["by", BY[found.by] ?? found.by],
     ["then", RETRY[found.retry] ?? found.retry],
     [
@@ -135,9 +135,9 @@ function detail(first) {
   );
   const more = { class: "field wide", value: fragment(first.text), maxlength: "200" };
   const text = input("The message contains", more);
-  const told = h("div", { class: "facts" });
-  const outcome = h("div", { class: "facts" });
-  const word = h("span", { class: "quiet", role: "status" });
+  const told = h("div.facts");
+  const outcome = h("div.facts");
+  const word = h("span.quiet", { role: "status" });
   const rule = () => ({ kind: kind.value, contains: [text.value] });
   const path = ["networks", first.network, "error_rules"];
   const attempt = async () => {
@@ -162,26 +162,25 @@ function detail(first) {
     setText(word, there ? "It is there already." : "It is applied with the bar below.");
   });
   const form = h(
-    "div",
-    { class: "inline" },
-    h("label", {}, "class it as", kind),
-    h("label", {}, "when it contains", text),
+    "div.inline",
+    h("label", "class it as", kind),
+    h("label", "when it contains", text),
     button("Try", attempt),
     add,
     word,
   );
   return {
-    element: h("div", {}, told, form, outcome),
+    element: h("div", told, form, outcome),
     update: (error) => {
       form.hidden = !store.writable;
       refresh(
         told,
         facts("Last one", [
           ["node", error.node],
-          ["method", h("code", {}, error.method)],
+          ["method", h("code", error.method)],
           ["HTTP status", String(error.http_status)],
           ["first seen", moment(error.first_seen)],
-          ["in full", h("code", { class: "words" }, error.message)],
+          ["in full", h("code.words", error.message)],
         ]),
       );
     },
@@ -195,7 +194,7 @@ export function unclassedSection() {
     detail,
     sort: 2,
     columns: [
-      { title: "Text, numbers and hashes folded", cell: (error) => h("span", { class: "words" }, error.text) },
+      { title: "Text, numbers and hashes folded", cell: (error) => h("span.words", error.text) },
       numbers(
         "Code",
         (error) => error.code,

@@ -33,7 +33,7 @@ const time = (at) => (at === null ? NONE : moment(at));
 
 function stateCell({ state: word, error, next_try: next }) {
   const why = [error, next === null ? "" : `again at ${moment(next)}`].filter(Boolean).join(" · ");
-  return [state(LEVELS[word], STATES[word]), why ? h("span", { class: "why" }, why) : ""];
+  return [state(LEVELS[word], STATES[word]), why ? h("span.why", why) : ""];
 }
 
 /** Buttons of a webhook: a test, and removal. `said(text, well)` tells what became of a test. */
@@ -56,7 +56,7 @@ function acts({ name }, said) {
   );
   const remove = button("", () => store.set(path, store.value(path) === null ? store.inForce(path) : null));
   return {
-    element: h("div", { class: "buttons tight" }, test, remove),
+    element: h("div.buttons.tight", test, remove),
     update: () => {
       const going = store.value(path) === null;
       setText(remove, going ? "Keep" : "Remove");
@@ -77,7 +77,7 @@ function webhookTable(said) {
     label: "Webhooks",
     key: ({ name }) => name,
     columns: [
-      { title: "Webhook", cell: ({ name, address }) => [h("b", {}, name), h("span", { class: "why" }, address)] },
+      { title: "Webhook", cell: ({ name, address }) => [h("b", name), h("span.why", address)] },
       { title: "State", cell: stateCell },
       { title: "Tells", cell: tells, fold: 2 },
       { title: "Form", cell: ({ format }) => format, fold: 1 },
@@ -104,7 +104,7 @@ function addForm() {
     type: "url",
     placeholder: "https://hooks.example/…",
   });
-  const word = h("span", { class: "isbad", role: "alert" });
+  const word = h("span.isbad", { role: "alert" });
   const submit = () => {
     const path = [...WEBHOOKS, name.value];
     if (store.value(path)) return setText(word, `There is a webhook ${name.value} already.`);
@@ -118,16 +118,14 @@ function addForm() {
 
 /** The mutes in force, each with a way to end it. */
 function muteList(said) {
-  const list = h("ul", { class: "notices below" });
+  const list = h("ul.notices.below");
   const line = (one) =>
     h(
       "li",
-      {},
       state("idle", ""),
       h(
-        "span",
-        { class: "words" },
-        h("b", {}, mutedName(one.what)),
+        "span.words",
+        h("b", mutedName(one.what)),
         ` muted until ${moment(one.until)}`,
         quiet(`${one.by ? ` by ${one.by}` : ""}${one.reason ? `: ${one.reason}` : ""}`),
       ),
@@ -155,7 +153,7 @@ function muteList(said) {
 /** The group of settings about alerts, with webhooks and mutes below. `refresh()` asks for them again. */
 export function alertsGroup(title, note, paths, refresh) {
   const inner = group(title, note, paths);
-  const word = h("p", { class: "said", role: "status" });
+  const word = h("p.said", { role: "status" });
   const said = (text, well = true) => {
     setText(word, text);
     word.classList.toggle("isbad", !well);
@@ -167,7 +165,7 @@ export function alertsGroup(title, note, paths, refresh) {
     "Nobody is told: there is no webhook.",
     "rpcaccel settings set alerts.webhooks.ops.url=https://hooks.example/…",
   );
-  inner.element.append(h("div", { class: "below" }, form.form, table, none, word, mutes));
+  inner.element.append(h("div.below", form.form, table, none, word, mutes));
   if (store.writable) inner.element.querySelector(".head").append(atEnd(form.open));
   let last = null;
   const update = (documents) => {

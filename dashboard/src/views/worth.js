@@ -10,7 +10,7 @@ const METHODS = 12; // of a node that are listed, those called most
 /** "3.10×" of the seconds of the others. */
 const times = (ratio) => (ratio === null ? NONE : `${digits(ratio)}×`);
 const spread = ({ low, high }) => (low === null || high === null ? "" : ` (${digits(low)}–${digits(high)})`);
-const against = (figures) => [times(figures.ratio), h("span", { class: "unit" }, spread(figures))];
+const against = (figures) => [times(figures.ratio), h("span.unit", spread(figures))];
 const errorsOf = (node) => Object.values(node.errors).reduce((sum, one) => sum + one, 0);
 const byCount = (counts) => Object.entries(counts).sort(([, one], [, two]) => two - one);
 const kinds = ({ errors }) =>
@@ -21,7 +21,7 @@ const part = (node) => (node.calls ? errorsOf(node) / node.calls : null);
 
 /** "0 of 512 wrong", and what else there is: contradicted, undecided, false hashes. */
 export function agreement({ compared, minority, undecided, false_hashes: hashes, suspect }) {
-  if (!compared && !hashes) return [h("span", { class: "quiet" }, "none compared")];
+  if (!compared && !hashes) return [h("span.quiet", "none compared")];
   const wrong = h(
     "span",
     { class: suspect ? "isbad" : minority ? "iswarn" : null },
@@ -29,8 +29,8 @@ export function agreement({ compared, minority, undecided, false_hashes: hashes,
   );
   return [
     wrong,
-    undecided ? h("span", { class: "unit" }, ` · ${joined(count(undecided))} undecided`) : "",
-    hashes ? h("span", { class: "unit" }, ` · ${plural(hashes, "false hash", "false hashes")}`) : "",
+    undecided ? h("span.unit", ` · ${joined(count(undecided))} undecided`) : "",
+    hashes ? h("span.unit", ` · ${plural(hashes, "false hash", "false hashes")}`) : "",
   ];
 }
 
@@ -49,13 +49,12 @@ function quota(node) {
       joined(percent(one.used / one.limit)),
       " → ",
       h("span", { class: over ? "iswarn" : null }, `${over ? "▲ " : ""}${joined(percent(one.projected / one.limit))}`),
-      h("span", { class: "unit" }, ` of the ${one.window}`),
+      h("span.unit", ` of the ${one.window}`),
     );
   });
 }
 
-const others = (seconds) =>
-  seconds === null ? h("span", { class: "quiet" }, "never asked") : joined(duration(seconds));
+const others = (seconds) => (seconds === null ? h("span.quiet", "never asked") : joined(duration(seconds)));
 
 const HEADS = [
   ["Method"],
@@ -73,10 +72,9 @@ function methods(found) {
   ];
   const more = found.length - METHODS;
   return [
-    h("h3", {}, "By method"),
+    h("h3", "By method"),
     listing("By method", HEADS, found.slice(0, METHODS).map(row), { class: "methods" }),
-    more > 0 &&
-      h("p", { class: "quiet" }, `and ${more} more, called less: `, h("code", {}, "rpcaccel nodes --report --json")),
+    more > 0 && h("p.quiet", `and ${more} more, called less: `, h("code", "rpcaccel nodes --report --json")),
   ];
 }
 
@@ -84,8 +82,7 @@ function draw(node) {
   const { compared, minority, undecided, false_hashes: hashes } = node.agreement;
   return [
     h(
-      "div",
-      { class: "facts" },
+      "div.facts",
       errorsOf(node)
         ? reasons("Errors by kind", Object.fromEntries(byCount(node.errors)), FAILED)
         : facts("Errors", [["none", ""]]),
@@ -130,10 +127,7 @@ export function worthTable(several, currency, quotas) {
         title: "Node",
         name: "Node in the report",
         sort: (node) => `${node.network}/${node.id}`,
-        cell: (node) => [
-          h("span", { class: "name", title: node.id }, node.id),
-          h("span", { class: "unseen" }, " in the report"),
-        ],
+        cell: (node) => [h("span.name", { title: node.id }, node.id), h("span.unseen", " in the report")],
       },
       several && words("Network", (node) => node.network, { fold: 7 }),
       numbers("Calls", (node) => node.calls, count, { hint: "attempts sent to it, repeated ones included" }),
@@ -157,7 +151,7 @@ export function worthTable(several, currency, quotas) {
             "span",
             { title: kinds(node) || null },
             joined(count(errorsOf(node))),
-            h("span", { class: "unit" }, errorsOf(node) ? ` · ${joined(percent(part(node)))}` : ""),
+            h("span.unit", errorsOf(node) ? ` · ${joined(percent(part(node)))}` : ""),
           ),
       },
       numbers("Lost hedges", (node) => node.overtaken, count, {
@@ -181,7 +175,7 @@ export function worthTable(several, currency, quotas) {
         right: true,
         fold: 2,
         sort: (node) => Math.max(...node.quota.map((one) => one.projected / one.limit), -1),
-        cell: (node) => (node.quota.length ? quota(node) : h("span", { class: "quiet" }, NONE)),
+        cell: (node) => (node.quota.length ? quota(node) : h("span.quiet", NONE)),
         hint: "at the pace of this report",
       },
       currency &&

@@ -9,10 +9,10 @@ from typing import Any
 
 import aiohttp
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, expect
 
 from rpcaccel.simnode.server.sim_server import SimNode
-from tests.e2e.page.tuning import act
+from tests.e2e.page.tuning import act, apply
 from tests.support.browser import VIEWS, Visitor, visiting
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet
@@ -64,11 +64,6 @@ def address(proxy: Running) -> str:
 
 async def share(proxy: Running, node: str) -> float:
     return float((await proxy.nodes())[node]["share_got"] or 0.0)
-
-
-async def apply(page: Page) -> None:
-    await page.get_by_role("button", name="Apply").click()
-    await expect(page.locator(".bar")).to_contain_text("worker has it")
 
 
 @pytest.mark.smoke
