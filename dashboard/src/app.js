@@ -2,7 +2,7 @@
 
 import { Bar } from "./bar.js";
 import { recolour, remark, setMarks } from "./chart.js";
-import { h, present, setAttribute } from "./dom.js";
+import { h, leave, present, setAttribute } from "./dom.js";
 import { Feed } from "./feed.js";
 import { logOut, loginForm, session } from "./session.js";
 import { store } from "./store.js";
@@ -26,7 +26,7 @@ import { nodes } from "./views/nodes.js";
 import { overview } from "./views/overview.js";
 import { settings } from "./views/settings.js";
 
-/** { title, needs, build(documents, feed) -> { elements, update(documents), drafted?(), at?(place), gone() } } by name. */
+/** { title, needs, build(documents, feed) -> { elements, update?(documents), drafted?(), at?(place) } } by name. */
 const VIEWS = { overview, methods, nodes, cache, clients, explain, errors, settings, changes };
 
 const always = () => ({
@@ -68,7 +68,7 @@ function choose() {
 }
 
 function shut() {
-  open?.gone();
+  leave(main);
   open = null;
 }
 
@@ -101,7 +101,7 @@ function show(documents) {
     main.replaceChildren(h("h1.unseen", VIEWS[name].title), ...present(open.elements)); // its sections stand below it
     if (place()) open.at?.(place());
   }
-  open.update(documents);
+  open.update?.(documents);
 }
 
 async function lost(since, problem) {

@@ -1,4 +1,5 @@
-// The bar at the bottom: what is collected, to be applied together or discarded; and then who has it, with Undo in reach.
+// The bar at the bottom: what is collected, to be applied together or discarded; and then who has it, with Undo in
+// reach.
 
 import { describe, named } from "./described.js";
 import { h, redraw, setText, state } from "./dom.js";

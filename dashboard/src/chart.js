@@ -1,6 +1,6 @@
 // Lines over time (uPlot). Every chart of a view shares one cursor; changes of the settings are thin vertical lines.
 
-import { h, setText } from "./dom.js";
+import { endWith, h, setText } from "./dom.js";
 import { NONE, clock, joined, moment } from "./format.js";
 import { timeSpan } from "./timespan.js";
 
@@ -35,7 +35,8 @@ export const colour = (name) => {
     colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
   return colours.get(name);
 };
-/** Seconds between two times on an axis: with two minutes among them, five minutes have more than one in a narrow chart. */
+/** Seconds between two times on an axis: with two minutes among them, five minutes have more than one in a narrow
+ *  chart. */
 const STEPS = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800];
 const DAYS = 2 * 86400; // seconds: from here on an axis names days
 const FILL = "b8"; // alpha of what is stacked
@@ -53,8 +54,9 @@ export function remark() {
 
 export class Chart {
   /**
-   * `series`: [{ key, label?, format, colour, dash?, area?, stack? }] of the columns given to `update`, stacked ones upwards;
-   * `log` for latencies of unlike size; `floor`: the top is at least this; `seconds`: how much time is shown; `zoom`: it shows what `timeSpan` says, and a drag over it chooses a part.
+   * `series`: [{ key, label?, format, colour, dash?, area?, stack? }] of the columns given to `update`, stacked ones
+   * upwards; `log` for latencies of unlike size; `floor`: the top is at least this; `seconds`: how much time is
+   * shown; `zoom`: it shows what `timeSpan` says, and a drag over it chooses a part.
    */
   constructor({ label, series, height = 160, log = false, floor = 0, seconds = 300, zoom = false }) {
     Object.assign(this, { label, height, log, floor, seconds, zoom, plot: null, columns: null });
@@ -67,6 +69,7 @@ export class Chart {
     this.box.style.height = `${height}px`;
     this.box.chart = this;
     charts.add(this);
+    endWith(this.element, () => this.gone());
     sizes.observe(this.box);
   }
 

@@ -158,7 +158,8 @@ export function describe() {
   return asking;
 }
 
-/** Any network and any node is described once; so are the limits of a holder of keys, which are those of callers without one. */
+/** Any network and any node is described once; so are the limits of a holder of keys, which are those of callers
+ *  without one. */
 function shapeOf([top, name, ...rest]) {
   if (top === "networks")
     return [top, "*", ...(rest[0] === "nodes" && rest.length > 1 ? ["nodes", "*", ...rest.slice(2)] : rest)];

@@ -3,14 +3,14 @@
 const HTML = "http://www.w3.org/1999/xhtml";
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Children as they are appended: lists laid flat, parts by their `element`, and nothing of what is none. */
+/** Children laid flat: a part stands for its `element`; null, false and empty text are left out. */
 export const present = (children) =>
   children
     .flat(Infinity)
     .filter((child) => child || child === 0)
     .map((child) => child.element ?? child);
 
-/** Attributes are a plain object, but for a part. */
+/** A plain object holds attributes, unless it has an `element`: then it is a part, and so a child. */
 const areAttributes = (one) => one?.constructor === Object && !("element" in one);
 
 function make(space, [tag, ...rest]) {
@@ -47,13 +47,27 @@ const shows = (there, child) =>
     ? child.isEqualNode(there)
     : there.nodeType === Node.TEXT_NODE && there.data === String(child);
 
-/** Put these children in the place of those that an element has, unless they look the same. What hears of events among
- *  children that are made anew each time may hold nothing that does not show. */
+/** Replace the children of an element, unless the new ones look the same. A listener on a child that is made anew
+ *  each time may depend on nothing that is not shown: the child of before stays, with its listener. */
 export function redraw(element, ...children) {
   const wanted = present(children);
   const there = element.childNodes;
   if (there.length !== wanted.length || !wanted.every((child, index) => shows(there[index], child)))
     element.replaceChildren(...wanted);
+}
+
+const ends = new Map(); // by element: what has to end when the element is left
+
+/** Call `end()` before the element, or what it stands in, is removed by somebody who calls `leave`. */
+export const endWith = (element, end) => ends.set(element, end);
+
+/** Call what `endWith` has for an element and for all inside it, before they are removed. */
+export function leave(root) {
+  for (const [element, end] of ends) {
+    if (!root.contains(element)) continue;
+    ends.delete(element);
+    end();
+  }
 }
 
 let marked = null; // where somebody marks text; heard of, since to ask lays out the page each time
@@ -66,7 +80,8 @@ let pressed = null; // what the pointer is held down on: a click counts only whe
 addEventListener("pointerdown", ({ target }) => (pressed = target), true);
 for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(() => (pressed = null)), true); // after the click
 
-/** The same, each second: what somebody is marking or pressing in it, or has come to by keyboard, stays until it is let go. */
+/** The same, each second: what somebody is marking or pressing in it, or has come to by keyboard, stays until it is let
+ *  go. */
 export function refresh(element, ...children) {
   const held = [marked, pressed, document.activeElement === element ? null : document.activeElement];
   if (!held.some((one) => one && element.contains(one))) redraw(element, ...children);

@@ -11,8 +11,9 @@ const OTHERS = ["settings", "node", "worker", "shared"];
 
 export class Feed {
   /**
-   * `wanted()`: { name: { path, every?, optional? } }, `every` in ms; `told(documents)` gets them, null for what this server
-   * does not have; `lost(since, problem)` says otherwise; `happened(name, event)` for each event of the stream.
+   * `wanted()`: { name: { path, every?, optional? } }, `every` in ms; `told(documents)` gets them, null for what
+   * this server does not have; `lost(since, problem)` says otherwise; `happened(name, event)` for each event of the
+   * stream.
    */
   constructor({ wanted, told, lost, happened }) {
     Object.assign(this, {

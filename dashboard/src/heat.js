@@ -1,4 +1,5 @@
-// Latency over time as a heat map: the darker a cell, the more answers took so long; hits and misses in colours of their own,
+// Latency over time as a heat map: the darker a cell, the more answers took so long; hits and misses in colours of
+// their own,
 // with the lines of their percentiles over it.
 
 import { Chart, colour } from "./chart.js";

@@ -93,8 +93,8 @@ export function muteControl(changed) {
   };
 }
 
-/** What needs attention, in sentences, a line each that stays while its sentence changes. `leadsTo(notice)`: the address that tells more, or
- *  null; `control()`: { element, update(notice) } of what stands behind a sentence. */
+/** What needs attention, in sentences, a line each that stays while its sentence changes. `leadsTo(notice)`: the
+ *  address that tells more, or null; `control()`: { element, update(notice) } of what stands behind a sentence. */
 export function notices(leadsTo = () => null, control = null) {
   const list = h("ul.notices");
   const well = h("li", state("good", ""), h("span.quiet", "Nothing needs attention."));
@@ -141,7 +141,8 @@ const TIERS = ["disk", "redis"];
 
 const isNode = ({ subject }, networks) => networks.some((network) => subject.startsWith(`${network}/`));
 
-/** The less, the more urgent: a network that stands, calls that fail, then the rest, and nodes last; what is "bad" before all else. */
+/** The less, the more urgent: a network that stands, calls that fail, then the rest, and nodes last; what is "bad"
+ *  before all else. */
 function urgency(notice, networks) {
   const kind = notice.text.includes(STANDS) ? 0 : notice.text.includes(FAILS) ? 1 : isNode(notice, networks) ? 3 : 2;
   return (notice.level === "bad" ? 0 : 10) + kind;

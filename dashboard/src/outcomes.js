@@ -14,7 +14,8 @@ const OTHERS = ["s1", "s4", "s8"];
 export const outcomeSeries = (format, labels = {}) =>
   OUTCOMES.map(([key, label, colour]) => ({ key, label: labels[key] ?? label, format, colour, stack: true }));
 
-/** The colour of an error code: of the usual ones by a table, of others by their digits, so that it never depends on the rest. */
+/** The colour of an error code: of the usual ones by a table, of others by their digits, so that it never depends on
+ *  the rest. */
 export function codeColour(code) {
   const digits = [...String(code)].reduce((sum, digit) => sum * 7 + digit.charCodeAt(0), 0);
   return CODES[code] ?? OTHERS[digits % OTHERS.length];

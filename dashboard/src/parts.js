@@ -277,10 +277,10 @@ export const input = (label, more = {}) =>
   h("input", { class: "field", autocomplete: "off", "aria-label": label, ...more });
 
 /** A control behind the word that it is labelled by. */
-export const labelled = (control) => h("label", control.ariaLabel.toLowerCase(), control);
+export const labelled = (control) => h("label", control.getAttribute("aria-label").toLowerCase(), control);
 
-/** A form that is hidden until `open`, a button, is pressed. `fields` are its labelled controls, the first of which has the
- *  focus then; `submit()` returns whether it is done with, and `left()` is called when it is hidden again. */
+/** A form that is hidden until `open`, a button, is pressed. `fields` are its labelled controls, the first of which
+ *  has the focus then; `submit()` returns whether it is done with, and `left()` is called when it is hidden again. */
 export function foldedForm({
   title,
   look = "inline",

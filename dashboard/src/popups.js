@@ -3,7 +3,8 @@
 import { h } from "./dom.js";
 import { labelled } from "./parts.js";
 
-/** True when the reader agrees. `text` says what will happen, with numbers; `lines` one each; `fields` are controls to be filled in. */
+/** True when the reader agrees. `text` says what will happen, with numbers; `lines` one each; `fields` are controls to
+ *  be filled in. */
 export function confirmed({ title, text, lines = [], fields = [], yes }) {
   return new Promise((answer) => {
     const agree = h("button", { type: "submit", class: fields.length ? "primary" : "danger", value: "yes" }, yes);

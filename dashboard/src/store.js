@@ -62,8 +62,9 @@ class Store {
   }
 
   /**
-   * News of the settings: null when this server has none to change. `asked`: when, by performance.now(). What was asked for
-   * before a change of ours went through may be from before it; what was asked for since is believed whatever it says.
+   * News of the settings: null when this server has none to change. `asked`: when, by performance.now(). What was
+   * asked for before a change of ours went through may be from before it; what was asked for since is believed
+   * whatever it says.
    */
   adopt(settings, asked = Infinity) {
     if (same(settings, this.current) || (asked < this.changedAt && settings?.revision < this.current?.revision)) return;

@@ -1,4 +1,5 @@
-// The strip that never moves: networks with head and age, revision, live or paused, theme; and the word when all is lost.
+// The strip that never moves: networks with head and age, revision, live or paused, theme; and the word when all is
+// lost.
 
 import { h, redraw, setAttribute, setText } from "./dom.js";
 import { block, moment, plural, span } from "./format.js";
@@ -85,7 +86,8 @@ export function showRevision({ revision, workers }, settings) {
   );
 }
 
-/** Whether the figures go on, are held, or cannot: `lost(true)` and `shown(false)` say so, `paused` is what was chosen. */
+/** Whether the figures go on, are held, or cannot: `lost(true)` and `shown(false)` say so, `paused` is what was
+ *  chosen. */
 export function liveButton(changed) {
   const button = byId("live");
   const now = {

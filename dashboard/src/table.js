@@ -1,10 +1,11 @@
 // A table that is updated each second: rows are kept by key, a cell is touched only when it shows something else, and
 // while the pointer or the focus is in it no row moves.
 
-import { figure, h, refresh, setAttribute, setText } from "./dom.js";
+import { endWith, figure, h, leave, refresh, setAttribute, setText } from "./dom.js";
 import { NONE, moment } from "./format.js";
 
-// Columns are folded away until the table fits, so that its head sticks to the page; what does not fit even then is scrolled
+// Columns are folded away until the table fits, so that its head sticks to the page; what does not fit even then is
+// scrolled
 // in a frame no higher than the window, with the head at its top.
 const framed = new WeakMap();
 const widths = new ResizeObserver((entries) => {
@@ -18,12 +19,13 @@ const NEAR = { rootMargin: "50% 0px" };
 
 export class Table {
   /**
-   * `columns`: [{ title, sort?(row), cell(row) -> nodes, right?, hint?, name?, look?, fold? }], the first is the row's name, and
-   * what is no column is left out; a column of controls has `build(row) -> { element, update(row) }` instead of `cell` and is
-   * never redrawn; `sortable: false` for a table that keeps its order;
-   * one with `fold` (1..9) is left out where there is no room, the lowest first, and told in the opened row.
-   * `key(row)`; `detail?(row) -> { element, update(row), gone?() }`, opened in place; `find(row) -> text` where there is a filter;
-   * `group?: { of(row) -> name, head(name) -> { element, update(rows) } }`: rows of one name stand together below its head.
+   * `columns`: [{ title, sort?(row), cell(row) -> nodes, right?, hint?, name?, look?, fold? }], the first is the
+   * row's name, and what is no column is left out; a column of controls has `build(row) -> { element, update(row) }`
+   * instead of `cell` and is never redrawn; `sortable: false` for a table that keeps its order; one with `fold`
+   * (1..9) is left out where there is no room, the lowest first, and told in the opened row. `key(row)`;
+   * `detail?(row) -> { element, update(row) }`, opened in place; `find(row) -> text` where there is a filter;
+   * `group?: { of(row) -> name, head(name) -> { element, update(rows) } }`: rows of one name stand together below
+   * its head.
    */
   constructor({ label, columns: all, key, detail = null, find = null, sort = null, group = null, sortable = true }) {
     const columns = all.filter(Boolean);
@@ -69,6 +71,7 @@ export class Table {
       framed.set(one, this);
       widths.observe(one);
     }
+    endWith(this.element, () => this.gone());
     this.showSort();
   }
 
@@ -188,7 +191,7 @@ export class Table {
   }
 
   shut(row) {
-    row.inside?.gone?.();
+    leave(row.hold);
     row.inside = null;
     row.hold.replaceChildren();
   }

@@ -1,4 +1,5 @@
-// The colours, before anything is painted: a page that turns dark after it was white hurts in a dark room. No module: those wait.
+// The colours, before anything is painted: a page that turns dark after it was white hurts in a dark room. No module:
+// those wait.
 
 {
   const kept = () => {

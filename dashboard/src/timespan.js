@@ -1,7 +1,8 @@
-// The while that the charts show: one range for all charts of all views, a part of it once somebody dragged over a chart,
+// The while that the charts show: one range for all charts of all views, a part of it once somebody dragged over a
+// chart,
 // and the network that is looked at. Kept for the session of the browser.
 
-import { h, setText } from "./dom.js";
+import { endWith, h, setText } from "./dom.js";
 import { clock, moment, span } from "./format.js";
 import { button, choice } from "./parts.js";
 
@@ -42,7 +43,8 @@ class TimeSpan {
     return this.zoomed ? this.zoomed[1] - this.zoomed[0] : RANGE_SECONDS[this.range];
   }
 
-  /** What to ask the server for, of the network that is looked at or of all (""): it may have no such network any more. */
+  /** What to ask the server for, of the network that is looked at or of all (""): it may have no such network any
+   *  more. */
   need(network = this.network) {
     const [from, to] = this.zoomed ?? [];
     const of = network ? `&network=${encodeURIComponent(network)}` : "";
@@ -104,7 +106,9 @@ export function spanControl(changed) {
     changed();
   });
   show();
-  return { element: h("span.span", word, back, pick), gone: end };
+  const element = h("span.span", word, back, pick);
+  endWith(element, end);
+  return element;
 }
 
 /** Buttons for the network; nothing where there is one alone. */

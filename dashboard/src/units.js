@@ -1,5 +1,6 @@
 // Sizes and durations as people write them and as the settings hold them: "256 MB" is 256000000, "30 ms" is 0.03.
-// Everything the server reads is read here as well; what is not understood stays text, and the server says what is wrong.
+// Everything the server reads is read here as well; what is not understood stays text, and the server says what is
+// wrong.
 
 import { NONE, block } from "./format.js";
 

@@ -74,7 +74,8 @@ function weightAfter(store, node) {
 
 const tierAfter = (store, node) => store.value(path(node, "tier")) ?? node.tier;
 
-/** A node that is out for a reason of its own (behind, failing ...) stays out; a cordoned or drained one may come back. */
+/** A node that is out for a reason of its own (behind, failing ...) stays out; a cordoned or drained one may come
+ *  back. */
 function canServe(node) {
   return node.eligible || node.state === "cordoned" || node.state === "drained";
 }

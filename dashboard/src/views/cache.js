@@ -274,7 +274,6 @@ export const cache = {
         memory?.update();
         disk?.update();
       },
-      gone: () => [tiers, classes].forEach((table) => table.gone()),
     };
   },
 };

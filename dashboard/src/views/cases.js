@@ -139,6 +139,5 @@ export function casesSection(several) {
       element.scrollIntoView();
       element.querySelector("h2").focus({ preventScroll: true });
     },
-    gone: () => table.gone(),
   };
 }

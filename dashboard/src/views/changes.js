@@ -187,8 +187,6 @@ export const changes = {
     if (!documents.changes)
       return {
         elements: [section("Changes", null, hint("This server cannot be changed while it runs, so nothing was."))],
-        update: () => {},
-        gone: () => {},
       };
     const table = changesTable();
     const now = settingsSection();
@@ -200,8 +198,6 @@ export const changes = {
         setText(note, `${plural(lines.length, "line")}, newest first`);
         if (settings) now.update(settings);
       },
-      drafted: () => {},
-      gone: () => table.gone(),
     };
   },
 };

@@ -2,7 +2,7 @@
 
 import { read } from "../api.js";
 import { Chart } from "../chart.js";
-import { h, refresh, setText } from "../dom.js";
+import { endWith, h, refresh, setText } from "../dom.js";
 import { count, duration, joined, percent, rate } from "../format.js";
 import { HeatChart } from "../heat.js";
 import { REFUSED, outcomeSeries } from "../outcomes.js";
@@ -127,13 +127,7 @@ export function clientDetail(name) {
       ask();
     },
   );
-  return {
-    element: h("div.client", h("div.inline", pick, word), h("div.charts.three", charts), sums, since, table, none),
-    update: ask,
-    gone: () => {
-      alive = false;
-      charts.forEach((one) => one.gone());
-      table.gone();
-    },
-  };
+  const element = h("div.client", h("div.inline", pick, word), h("div.charts.three", charts), sums, since, table, none);
+  endWith(element, () => (alive = false));
+  return { element, update: ask };
 }

@@ -171,7 +171,6 @@ function holder(once) {
         may?.update();
         buttons.update();
       },
-      gone: past.gone,
     };
   };
 }
@@ -240,7 +239,6 @@ export const clients = {
         show();
       },
       drafted: show,
-      gone: () => table.gone(),
     };
   },
 };

@@ -163,7 +163,8 @@ function chooser(name, of, changed) {
   };
 }
 
-/** Counts of the range by fault. Errors are not kept over a restart, so a range that reaches back further says since when. */
+/** Counts of the range by fault. Errors are not kept over a restart, so a range that reaches back further says since
+ *  when. */
 function summary(groups, { at, began, window: seconds }) {
   const by = (fault) => groups.filter((group) => group.fault === fault).reduce((sum, group) => sum + group.lately, 0);
   const all = Object.entries(FAULT_WORDS)
@@ -272,7 +273,6 @@ export const errors = {
         showFault();
         show();
       },
-      gone: () => [table, unclassed, unknown].forEach((one) => one.gone()),
     };
   },
 };

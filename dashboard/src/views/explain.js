@@ -256,8 +256,6 @@ export const explain = {
         plan,
         ran,
       ],
-      update: () => {},
-      gone: () => {},
     };
   },
 };

@@ -177,5 +177,5 @@ export function hostsSection() {
           ],
     );
   };
-  return { element, update, gone: () => table.gone() };
+  return { element, update };
 }

@@ -133,7 +133,6 @@ function detail(first) {
       failed.update();
       rule.update(method);
     },
-    gone: () => charts.forEach((chart) => chart.gone()),
   };
 }
 
@@ -236,7 +235,6 @@ export const methods = {
         steps.update(overview.steps);
       },
       drafted: () => table.update(last.methods),
-      gone: () => table.gone(),
     };
   },
 };

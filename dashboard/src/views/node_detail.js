@@ -67,7 +67,8 @@ function tables(proof) {
   ];
 }
 
-/** The last proof of a node, or why there is none; with what is wrong in sentences. `byHand`: is no node proved by itself? */
+/** The last proof of a node, or why there is none; with what is wrong in sentences. `byHand`: is no node proved by
+ *  itself? */
 function proofOf({ proof, state: word }, byHand) {
   const proving = word === "proving";
   if (!proof) {
@@ -227,7 +228,8 @@ export function nodeDetail(first, about) {
         SETTINGS.map((name) => [...path, ...name.split(".")]),
       )
     : null;
-  // The buttons that copy a path are made once: in `told` a press, and the word that tells of it, would not outlast a second.
+  // The buttons that copy a path are made once: in `told` a press, and the word that tells of it, would not outlast a
+  // second.
   const paths = settings
     ? h(
         "div.facts",

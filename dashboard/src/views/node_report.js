@@ -1,7 +1,7 @@
 // The report on nodes over the hour or the day: what each is worth, suggested weights, and the cases of disagreement.
 
 import { read } from "../api.js";
-import { h, redraw, setText } from "../dom.js";
+import { endWith, h, leave, redraw, setText } from "../dom.js";
 import { NONE, joined, percent, span } from "../format.js";
 import { atEnd, button, choice, listing, quiet, section } from "../parts.js";
 import { store } from "../store.js";
@@ -103,6 +103,7 @@ export class NodeReport {
     );
     this.cases = casesSection(this.several);
     this.elements = [this.worth, this.cases.element];
+    endWith(this.worth, () => (this.asking = null)); // an answer that is on its way is thrown away
     for (const one of this.elements) one.hidden = true;
   }
 
@@ -177,16 +178,10 @@ export class NodeReport {
     ];
     const shape = `${costs} ${quotas}`;
     if (shape !== this.shape) {
-      this.table?.gone();
+      leave(this.hold);
       Object.assign(this, { table: worthTable(this.several, costs, quotas), shape });
       this.hold.replaceChildren(this.table.element);
     }
     return this.table;
-  }
-
-  gone() {
-    this.asking = null;
-    this.table?.gone();
-    this.cases.gone();
   }
 }

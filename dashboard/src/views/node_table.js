@@ -20,8 +20,8 @@ const STATES = {
 /** "▲ behind", its colour and word by the state of a node. */
 export const stateOf = (node) => state(...(STATES[node.state] ?? ["idle", node.state]));
 
-/** Blocks that a node lacks, with their place kept when it lacks none. A new block reaches one node before another, so only a
- *  node that is behind is warned of. */
+/** Blocks that a node lacks, with their place kept when it lacks none. A new block reaches one node before another,
+ *  so only a node that is behind is warned of. */
 const lag = (node) =>
   h(
     "span",

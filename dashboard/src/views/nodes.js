@@ -2,7 +2,7 @@
 
 import { change } from "../api.js";
 import { Chart } from "../chart.js";
-import { h, redraw, setText, state } from "../dom.js";
+import { h, leave, redraw, setText, state } from "../dom.js";
 import { block, duration, joined, lately, plural, rate, span } from "../format.js";
 import { atEnd, button, filterField, foldedForm, hint, input, labelled, quiet, section, select } from "../parts.js";
 import { menuButton } from "../popups.js";
@@ -226,9 +226,8 @@ function nodeCharts(changed) {
     charts.forEach((chart) => chart.again());
   });
   const element = section("Over time", [which, atEnd(shown)], hold);
-  const gone = () => charts.forEach((chart) => chart.gone());
   const make = (ids) => {
-    gone();
+    leave(hold);
     const short = ids.map((key) => key.slice(key.indexOf("/") + 1));
     const labels = short.map((id, index) => (short.filter((one) => one === id).length > 1 ? ids[index] : id));
     const colours = coloursOf(ids);
@@ -256,14 +255,7 @@ function nodeCharts(changed) {
     element.hidden = !busiest.length;
     if (busiest.length) for (const chart of charts) chart.update(figures, RANGE_SECONDS[timeSpan.range]);
   };
-  return {
-    element,
-    update,
-    gone: () => {
-      shown.gone();
-      gone();
-    },
-  };
+  return { element, update };
 }
 
 export const nodes = {
@@ -354,11 +346,6 @@ export const nodes = {
         field.value = "";
         table.filter("");
         reveal();
-      },
-      gone: () => {
-        table.gone();
-        charts.gone();
-        report.gone();
       },
     };
   },

@@ -137,7 +137,6 @@ function firstCharts() {
       for (const one of [calls, hits, errors, nodes]) one.update(columns, seconds);
       heat.show(columns, history.latency, seconds);
     },
-    gone: () => all.forEach((one) => one.gone()),
   };
 }
 
@@ -196,7 +195,6 @@ function savedSection(charts) {
           .filter(([, found]) => found)
           .map(([range, found]) => ({ range, currency, short: found.window < RANGE_SECONDS[range] * 0.98, ...found })),
       ),
-    gone: () => table.gone(),
   };
 }
 
@@ -276,7 +274,6 @@ function firstSection(networks, charts, changed, muted) {
       tell();
       parts.readings.update(now, settings);
     },
-    gone: () => parts.span.gone(),
   };
 }
 
@@ -345,7 +342,6 @@ export const overview = {
         saved.update(found.history);
         live.draw(found.history);
       },
-      gone: () => [first, charts, saved, live, hosts, ...Object.values(tables)].forEach((one) => one.gone()),
     };
   },
 };

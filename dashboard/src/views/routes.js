@@ -17,7 +17,8 @@ const methodsField = (label) =>
   input(label, { class: "field long", spellcheck: "false", placeholder: "*_getLogs, trace_*" });
 const fieldsOf = (methods, tag) => [h("label.grow", "methods", methods), h("label", "go to nodes tagged", tag)];
 
-/** One route; `change(index, made)` puts another in its place, null takes it away; `earlier(index)` has it tried before the one above. */
+/** One route; `change(index, made)` puts another in its place, null takes it away; `earlier(index)` has it tried before
+ *  the one above. */
 function routeRow(network, index, { change, earlier }) {
   const place = `${dotted(["networks", network])}.routes[${index}]`;
   const [methods, tag] = [methodsField(`Methods of route ${index + 1}`), select(`Tag of route ${index + 1}`, [])];

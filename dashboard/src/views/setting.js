@@ -19,7 +19,8 @@ function fieldFor({ kind, choices }, id) {
   });
 }
 
-/** The path of a setting, as the config file and the commands name it: a click copies it where the browser lets the page. */
+/** The path of a setting, as the config file and the commands name it: a click copies it where the browser lets the
+ *  page. */
 export function pathOf(path) {
   const name = dotted(path);
   if (!navigator.clipboard) return h("code.path", name);

@@ -1,7 +1,7 @@
 // Every setting there is, in groups: what is not tuned elsewhere on the page is tuned here, and nothing is left out.
 
 import { describe } from "../described.js";
-import { h, setAttribute, setText } from "../dom.js";
+import { endWith, h, leave, setAttribute, setText } from "../dom.js";
 import { atEnd, choice, filterField, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { routesGroup } from "./routes.js";
@@ -12,7 +12,8 @@ const READ = "-30% 0px -60% 0px"; // the part of the window that counts as being
 
 const slug = (title) => title.toLowerCase().replace(/[^a-z]+/g, "-");
 
-/** `home`: the address of the view; `groups` in `show(groups)`: [{ title, element }], each with a heading that takes the focus. */
+/** `home`: the address of the view; `groups` in `show(groups)`: [{ title, element }], each with a heading that takes
+ *  the focus. */
 function jumpList(home, label) {
   const element = h("nav.jump", { "aria-label": label });
   let links = new Map();
@@ -35,6 +36,7 @@ function jumpList(home, label) {
     group.element.querySelector("h3").focus({ preventScroll: true });
     mark(group);
   };
+  endWith(element, () => reading.disconnect());
   return {
     element,
     show: (groups) => {
@@ -58,7 +60,6 @@ function jumpList(home, label) {
       const group = [...links.keys()].find(({ title }) => slug(title) === place);
       if (group) go(group);
     },
-    gone: () => reading.disconnect(),
   };
 }
 
@@ -132,8 +133,6 @@ export const settings = {
             hint("This server cannot be changed while it runs: change its config file and start it again."),
           ),
         ],
-        update: () => {},
-        gone: () => {},
       };
     const networks = Object.keys(documents.settings.document.networks);
     if (!networks.includes(network)) [network] = networks;
@@ -155,7 +154,7 @@ export const settings = {
     const field = filterField("settings", filter);
     const draw = async () => {
       try {
-        groups.forEach((one) => one.gone?.());
+        leave(hold);
         groups = build(await describe(), feed);
         update();
         hold.replaceChildren(...groups.map((one) => one.element));
@@ -188,15 +187,6 @@ export const settings = {
       if (groups.length) jump.at(place);
       else wanted = place;
     };
-    return {
-      elements: [element],
-      update,
-      drafted: () => update(),
-      at,
-      gone: () => {
-        jump.gone();
-        groups.forEach((one) => one.gone?.());
-      },
-    };
+    return { elements: [element], update, drafted: () => update(), at };
   },
 };

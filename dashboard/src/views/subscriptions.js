@@ -46,7 +46,8 @@ function networkTable() {
   });
 }
 
-/** Rates as means over the last WINDOW seconds: notifications come in a burst with each block. `seconds`: what each point tells of. */
+/** Rates as means over the last WINDOW seconds: notifications come in a burst with each block. `seconds`: what each
+ *  point tells of. */
 function averaged(rates, seconds) {
   return rates.map((rate, index) => {
     if (rate === null) return null;
@@ -119,9 +120,5 @@ export function subscriptionsSection() {
       chart.update({ ...columns, notifications_per_second, seconds }, RANGE_SECONDS[timeSpan.range]);
     },
     again: () => chart.again(),
-    gone: () => {
-      table.gone();
-      chart.gone();
-    },
   };
 }

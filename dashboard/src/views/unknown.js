@@ -1,4 +1,5 @@
-// What no rule knows: errors, to be classed by a rule that is tried first; and methods, to be refused by their very name.
+// What no rule knows: errors, to be classed by a rule that is tried first; and methods, to be refused by their very
+// name.
 
 import { change } from "../api.js";
 import { h, redraw, refresh, setText } from "../dom.js";
@@ -65,7 +66,6 @@ export function unknownMethods() {
           : "",
       );
     },
-    gone: () => table.gone(),
   };
 }
 
@@ -221,6 +221,5 @@ export function unclassedSection() {
           : "",
       );
     },
-    gone: () => table.gone(),
   };
 }

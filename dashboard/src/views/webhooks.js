@@ -180,7 +180,6 @@ export function alertsGroup(title, note, paths, refresh) {
   return {
     ...inner,
     update,
-    gone: () => table.gone(),
     filter: (needle) => {
       const shown = inner.filter(needle);
       const here = "alerts webhooks mutes test".includes(needle);
