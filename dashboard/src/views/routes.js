@@ -104,8 +104,10 @@ export function routesGroup(network) {
   const update = () => {
     const [now, tags] = [routes(), tagsOf(network)];
     box.classList.toggle("drafted", store.changed(path));
-    if (!store.writable) redraw(hold, now.map(toldRoute));
-    else if (rows.length !== now.length) {
+    if (!store.writable) {
+      rows = [];
+      redraw(hold, now.map(toldRoute));
+    } else if (rows.length !== now.length) {
       rows = now.map((_, index) => routeRow(network, index, acts));
       hold.replaceChildren(...rows.map((row) => row.element));
     }

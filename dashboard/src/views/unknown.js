@@ -1,5 +1,4 @@
-// What no rule knows: errors, to be classed by a rule that is tried first; and methods, to be refused by their very
-// name.
+// What no rule knows: errors, to be classed by a rule that is tried first, and methods, to be refused by their name.
 
 import { change } from "../api.js";
 import { h, redraw, refresh, setText } from "../dom.js";
