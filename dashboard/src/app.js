@@ -26,7 +26,8 @@ import { nodes } from "./views/nodes.js";
 import { overview } from "./views/overview.js";
 import { settings } from "./views/settings.js";
 
-/** { title, needs, build(documents, feed) -> { elements, update?(documents), drafted?(), at?(place) } } by name. */
+/** { title, needs, build(documents, feed) -> { elements, update?(documents), at?(place) } } by name; `update` is called
+ *  each second, and when something was collected for the settings or applied. */
 const VIEWS = { overview, methods, nodes, cache, clients, explain, errors, settings, changes };
 
 const always = () => ({
@@ -91,10 +92,10 @@ function show(documents) {
   showRevision(documents.overview, documents.settings);
   if (documents.settings && documents.settings.revision < documents.overview.revision)
     feed.stale("settings", "changes");
+  if (made !== servedBy(documents)) shut(); // before the settings are adopted, of which the view hears
   store.adopt(documents.settings, feed.readAt.settings);
   store.hear(documents.changes?.changes);
   if (setMarks(documents.changes?.changes)) remark();
-  if (made !== servedBy(documents)) shut();
   if (open === null) {
     made = servedBy(documents);
     open = VIEWS[name].build(documents, feed);
@@ -162,7 +163,7 @@ const feed = new Feed({
 const live = liveButton((paused) => feed.setPaused(paused));
 const bar = new Bar(() => feed.documents);
 document.body.append(bar.element);
-store.listen(() => open?.drafted?.());
+store.listen(() => open?.update?.(feed.documents));
 store.answered = () => feed.stale("settings", "changes", "overview"); // whoever has changed them, and with or without a stream
 
 measureStrip();

@@ -270,10 +270,6 @@ export const cache = {
         disk?.update();
         setText(note, now.minute ? `figures of the last ${lately(now.minute)}` : "no figures yet");
       },
-      drafted: () => {
-        memory?.update();
-        disk?.update();
-      },
     };
   },
 };

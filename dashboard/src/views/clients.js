@@ -223,22 +223,17 @@ export const clients = {
     const open = documents.settings
       ? groupSoon("Calls without a key", "limits of each address (IPv6: of each /64)", OPEN)
       : null;
-    let last = [];
-    const show = () => {
-      table.update(last);
-      open?.update();
-      once.update();
-    };
     return {
       elements: [element, open],
       update: ({ clients: now }) => {
-        last = now?.clients ?? [];
+        const all = now?.clients ?? [];
         setText(note, now?.require_key ? "a key is required" : "calls without a key are allowed");
-        table.element.hidden = !last.length;
-        empty.hidden = last.length > 0;
-        show();
+        table.update(all);
+        table.element.hidden = !all.length;
+        empty.hidden = all.length > 0;
+        open?.update();
+        once.update();
       },
-      drafted: show,
     };
   },
 };

@@ -262,7 +262,6 @@ export const errors = {
     return {
       elements: [element, unclassed, unknown],
       update: ({ errors: now }) => update((last = now)),
-      drafted: show,
       at: (place) => {
         const asked = new URLSearchParams(place);
         for (const name of Object.keys(wanted)) wanted[name] = asked.get(name) ?? ALL;

@@ -234,7 +234,6 @@ export const methods = {
         redraw(empty, !now.methods.length && command);
         steps.update(overview.steps);
       },
-      drafted: () => table.update(last.methods),
     };
   },
 };

@@ -337,10 +337,6 @@ export const nodes = {
         reveal();
         if (history) charts.update(history, last);
       },
-      drafted: () => {
-        show();
-        report.drafted();
-      },
       at: (place) => {
         asked = new URLSearchParams(`node=${place}`).get("node"); // never fails, whatever somebody wrote by hand
         field.value = "";

@@ -187,6 +187,6 @@ export const settings = {
       if (groups.length) jump.at(place);
       else wanted = place;
     };
-    return { elements: [element], update, drafted: () => update(), at };
+    return { elements: [element], update, at };
   },
 };
