@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rpcaccel.core.agreement.equality import Differences
 from rpcaccel.core.live.header import HeaderForm
+from rpcaccel.core.live.subscription import SubscribeTable
 from rpcaccel.core.plan.rules import LateMember, RuleTable
 from rpcaccel.core.replies.error_rules import ErrorTable
 
@@ -91,20 +92,14 @@ class ProofTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Calls about `{block}` whose answers are compared with those of other nodes."""
 
 
-class LiveTable(Struct, frozen=True, forbid_unknown_fields=True):
+class LiveTable(SubscribeTable, frozen=True, forbid_unknown_fields=True):
     """What subscriptions are on this chain (docs/harmony.md): the table [chain.live]."""
 
-    namespaces: tuple[str, ...] = ()
-    """The namespaces whose `subscribe` is understood; notifications name the namespace of the subscribe."""
-    kinds: tuple[str, ...] = ()
-    """The names of subscriptions that a node of the chain knows."""
     leaves_out: tuple[str, ...] = ()
     """Names and fnmatch patterns of the members of a block that are no part of its header: a newHeads notification has
     all others."""
-    constant: dict[str, str] = {}
+    constant: dict[str, str] = field(default_factory=dict)
     """Members that are the same in every header of the chain, whatever `block` says (strings)."""
-    block: str = "eth_getBlockByNumber"
-    """The method of a block by number; its params are the number in hex and `false`."""
     block_by_hash: str = "eth_getBlockByHash"
     """The method of a block by hash; its params are the hash and `false`."""
     extra: Probe | None = None
@@ -112,17 +107,9 @@ class LiveTable(Struct, frozen=True, forbid_unknown_fields=True):
     for the number."""
     extra_members: tuple[str, ...] = ()
     """The names of these members."""
-    logs: str = "eth_getLogs"
-    """The method whose logs equal those of a subscription."""
-    whole_pending: bool = False
-    """May newPendingTransactions have a second param, which asks for whole transactions?"""
-    range_error: tuple[int, str] = (-32602, "invalid block range params")
-    """Code and message of the error for a filter of logs whose last block is below its first one."""
-    http_code: int = -32601
-    """The code of the error that a subscribe over HTTP gets."""
     port_offsets: tuple[int, ...] = ()
     """How far above the port of HTTP the WebSocket usually is on the same host, where both are not one port."""
-    hosts: dict[str, str] = {}
+    hosts: dict[str, str] = field(default_factory=dict)
     """The host of the WebSocket, by the host of HTTP, for public endpoints that have another one."""
 
 

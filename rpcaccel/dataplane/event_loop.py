@@ -60,6 +60,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         gc.set_threshold(*before)
 
 
+def report_bug(message: str, error: Exception) -> None:
+    """Tell the loop of an exception that nobody foresaw, and that ends nothing but the work in which it arose."""
+    asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+
+
 def allow_files() -> None:
     """Raise the number of files that this process may have open to the most that the system grants it: each connection
     is one, and the usual beginning is 1,024."""

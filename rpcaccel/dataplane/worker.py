@@ -32,11 +32,10 @@ from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.explain import explanation
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
 from rpcaccel.dataplane.engine.store_lookup import HotAnswers
-from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, LongestTurn, in_turns
+from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, LongestTurn, in_turns, report_bug
 from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
-from rpcaccel.dataplane.http.slow_clients import keep_watch
 from rpcaccel.dataplane.live.follower import Follower
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.live.pending import PendingTransactions
@@ -45,8 +44,7 @@ from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.rpc.admission import Admission, Neighbours, SharedLimits, routes
 from rpcaccel.dataplane.rpc.calls import Calls
-from rpcaccel.dataplane.rpc.observer import Observer, Observers
-from rpcaccel.dataplane.rpc.recorder import Recorder
+from rpcaccel.dataplane.rpc.observers import Observer, Observers, Recorder
 
 BACKLOG = 1024
 """The number of connections that may wait to be accepted."""
@@ -128,7 +126,6 @@ class Worker:
         await asyncio.gather(self._store.start(), self.engine.disk.start())
         self.adopt(self._settings, self._revision)
         self.bring(brought)
-        self._later(keep_watch(self._lanes.slow, self._limits))
         self._later(self._tell_errors_forever())
         if self._disk is not None:
             self._later(HotAnswers(self._memory, self._disk, self.engine.purges, self._clock).run())
@@ -332,16 +329,11 @@ class Worker:
             if (news := self._calls.errors.take()) is not None:
                 self._tell(news)
         except Exception as error:
-            told = {"message": "errors that clients got are not reported", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(told)
+            report_bug("errors that clients got are not reported", error)
 
     def hasten(self, linger: float) -> None:
         """Limit how long calls on open connections are answered while the worker drains: `linger` seconds from now."""
         self._lingers_until = min(self._lingers_until, self._clock() + linger)
-
-    def _limits(self) -> tuple[float, float, int]:
-        http = self._settings.http
-        return http.read_timeout, http.write_timeout, http.max_unsent
 
     def _not_ready(self) -> list[str]:
         """Sentences about the networks without a node that may be asked about the newest block."""

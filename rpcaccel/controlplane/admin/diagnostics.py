@@ -39,7 +39,7 @@ from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.rpc.recorder import UNASKED_SECONDS
+from rpcaccel.dataplane.rpc.observers import UNASKED_SECONDS
 
 RUN_TIMEOUT_SECONDS = 40.0
 """Seconds: longer than any deadline of a call is by default."""

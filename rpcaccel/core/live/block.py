@@ -1,4 +1,4 @@
-"""A block and its logs as subscribers are told of them, and the logs in the result of getLogs.
+"""A block and its logs as subscribers are told of them, the logs in the result of getLogs, and notifications.
 
 The text of a log stays as the node sent it.
 """
@@ -88,3 +88,16 @@ def _log(text: bytes, block_hash: str) -> Log:
     if block_hash and read.blockHash is not None and read.blockHash.lower() != block_hash:
         text = _BLOCK_HASH.sub(rb'\1"%b"' % block_hash.encode(), text, count=1)
     return Log(read.address.lower(), tuple(topic.lower() for topic in read.topics), text)
+
+
+def notification_opening(namespace: str, subscription: str) -> bytes:
+    """What stands before the result in every notification of one subscription: byte for byte as nodes send it, without
+    spaces and without an id. All subscriptions share what follows (`notification_rest`)."""
+    return (
+        f'{{"jsonrpc":"2.0","method":"{namespace}_subscription","params":{{"subscription":"{subscription}","result":'
+    ).encode()
+
+
+def notification_rest(result: bytes) -> bytes:
+    """The result (raw JSON text), and what stands behind it in every notification."""
+    return result + b"}}"

@@ -30,7 +30,7 @@ from itertools import islice
 from msgspec import Struct
 
 from rpcaccel.core.live.block import LiveBlock
-from rpcaccel.core.live.window import BlockPool, BlockWindow
+from rpcaccel.core.live.window import BlockPool, BlockWindow, PushedHeaders
 
 WINDOW = 128
 """Blocks that are remembered: a deeper reorganisation cannot be followed."""
@@ -44,10 +44,6 @@ ROOTS = 16
 """Blocks of the window that are fetched below the first one, so that a reorganisation soon after can be followed."""
 BLOCK_TRIES = 4
 """Times that a block may be lacked, or not fit, until the branch is given up."""
-ANNOUNCED, ANNOUNCED_BYTES = 32, 2 * 1024 * 1024
-"""Pushed headers that are kept."""
-_DOUBTED = 256
-"""Hashes that are remembered because a false header was pushed with them, or may have been."""
 _POOL = 256
 """Blocks that wait: enough for all of a path that is not far, with as many of other branches."""
 
@@ -113,9 +109,7 @@ class FollowedBranch:
         self._unsent: set[str] = set()
         """Blocks of the window that were never appended: the first one, and those below."""
         self._pool = BlockPool(_POOL, most_bytes, FAR + BLOCKS_AT_ONCE)
-        self._announced = BlockPool(ANNOUNCED, ANNOUNCED_BYTES, 1)
-        self._doubted: dict[str, None] = {}
-        """The hashes of blocks that are fetched whatever is pushed."""
+        self._announced = PushedHeaders()
         self._numbered: dict[int, str] = {}
         """The hashes of the blocks that were got by number since the tip moved, by number."""
         self._empty: set[int] = set()
@@ -123,7 +117,6 @@ class FollowedBranch:
         self._aim = self._goal = self._start
         """The goal is the aim, an older aim that is not reached yet, or a block on the way to an aim that is far."""
         self._floor = max(0, number if final_at_once else number - ROOTS)
-        """The lowest block that the window should hold."""
         self._lacked = 0
         """Times in a row that the first block or the one below the window was lacked."""
         self._clashes = 0
@@ -196,15 +189,15 @@ class FollowedBranch:
         """Take a header that a node pushed."""
         known = self._known(block.hash)
         if known is not None and not known.stands_as(block):
-            self._doubt(block.hash)
-        elif block.hash not in self._doubted:
+            self._announced.doubt(block.hash)
+        else:
             self._announced.add(block)
 
     def take(self, want: Want, block: LiveBlock) -> None:
         """Take a fetched block: the one that was wanted."""
         pushed = self._announced.get(block.hash)
         if pushed is not None and not pushed.stands_as(block):
-            self._doubt(block.hash)
+            self._announced.doubt(block.hash)
         if not self.begun:
             self._window.extend(block)
             self._unsent.add(block.hash)
@@ -223,7 +216,7 @@ class FollowedBranch:
     def failed(self, want: Want, *, lacked: bool) -> None:
         """Note that a block could not be had; `lacked`: a node answered that it has no such block, or another one."""
         for block in [one for one in self._announced if one.parent == want.hash]:
-            self._doubt(block.hash)  # nobody has the parent that was pushed
+            self._announced.doubt(block.hash)  # nobody has the parent that was pushed
         if not lacked:
             return
         if self.begun and want != self._root:
@@ -271,13 +264,16 @@ class FollowedBranch:
             self._numbered.clear()
         self._goal = goal
 
+    def _passed(self, number: int, last: int | None = None) -> int:
+        """The highest height, at most `last`, up to which no node had a block above this one."""
+        while number + 1 in self._empty and number != last:
+            number += 1
+        return number
+
     @property
     def _foot(self) -> int:
         """The height above which the next block is looked for: that of the tip, or of the last one without a block."""
-        number = self.tip.number
-        while number + 1 in self._empty:
-            number += 1
-        return number
+        return self._passed(self.tip.number)
 
     def reached(self, target: Want) -> bool:
         """Is the target on the branch? A lower number is, unless its hash says otherwise. A block below the window is
@@ -302,7 +298,7 @@ class FollowedBranch:
             linked, clash = self._climb(target)
             if clash and self._final_at_once and self._clash(clash, linked):
                 return []
-            if linked and (self._final_at_once or self._none_between(linked[-1].number, target.number)):
+            if linked and (self._final_at_once or self._passed(linked[-1].number, target.number) == target.number):
                 return self._go(self.tip.number, linked)
             highest = min(self._foot + BLOCKS_AT_ONCE, target.number)
             while highest in self._empty:
@@ -340,18 +336,10 @@ class FollowedBranch:
         return linked, 0
 
     def _above(self, number: int, last: int) -> LiveBlock | None:
-        """The next block that was got by number above this height and others up to `last` at which no node had one."""
-        first = number
-        while number in self._empty and number < last:
-            number += 1
-        block = self._pool.get(self._numbered.get(number, "")) if number > first else None
-        return block if block is not None and block.number == number else None
-
-    def _none_between(self, number: int, last: int) -> bool:
-        """Had no node a block above this height up to `last`?"""
-        while number < last and number + 1 in self._empty:
-            number += 1
-        return number == last
+        """The next block that was got by number above this height and others below `last` at which no node had one."""
+        above = self._passed(number - 1, last - 1) + 1
+        block = self._pool.get(self._numbered.get(above, "")) if above > number else None
+        return block if block is not None and block.number == above else None
 
     def _children(self) -> dict[str, LiveBlock | None]:
         """The known block on each block, by the hash of the lower one."""
@@ -365,7 +353,7 @@ class FollowedBranch:
         those below that was only pushed, for which True is returned, else the one that was got by number."""
         pushed = [block.hash for block in linked if block.hash not in self._pool]
         for block_hash in pushed or [block.hash for block in self._announced if block.parent == self.tip.hash]:
-            self._doubt(block_hash)
+            self._announced.doubt(block_hash)
         if pushed:
             return True
         self._pool.drop(self._numbered.pop(number))
@@ -394,7 +382,7 @@ class FollowedBranch:
         if fork < self.tip.number or (path and path[0].number - fork > len(path)):
             for block in path:
                 if block.hash not in self._pool:
-                    self._doubt(block.hash)
+                    self._announced.doubt(block.hash)
                     return 0, Want(block.number, block.hash)
         return fork, path[::-1]
 
@@ -446,13 +434,6 @@ class FollowedBranch:
     def _known(self, block_hash: str) -> LiveBlock | None:
         """A block that is not on the branch; as it was pushed, rather than as it was fetched."""
         return self._announced.get(block_hash) or self._pool.get(block_hash)
-
-    def _doubt(self, block_hash: str) -> None:
-        """Take no pushed header for this block."""
-        self._announced.drop(block_hash)
-        self._doubted[block_hash] = None
-        if len(self._doubted) > _DOUBTED:
-            del self._doubted[next(iter(self._doubted))]
 
     def _trim(self) -> None:
         for block in self._window.trim():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -39,43 +39,23 @@ _HEX = re.compile(r"[0-9a-fA-F]*")
 _GO_TYPES = {str: "string", bool: "bool", list: "array", dict: "object", int: "number", float: "number"}
 
 
-class SubscribeTable(Protocol):
-    """What is particular about the subscriptions of a chain: chains.LiveTable has it."""
+class SubscribeTable(Struct, frozen=True):
+    """What is particular about the subscriptions of a chain (chains.LiveTable has the rest)."""
 
-    @property
-    def namespaces(self) -> Sequence[str]:
-        """The namespaces whose `subscribe` is understood."""
-        ...
-
-    @property
-    def kinds(self) -> Sequence[str]:
-        """The names of subscriptions."""
-        ...
-
-    @property
-    def whole_pending(self) -> bool:
-        """May newPendingTransactions have a second param, which asks for whole transactions?"""
-        ...
-
-    @property
-    def block(self) -> str:
-        """The method of a block by number."""
-        ...
-
-    @property
-    def logs(self) -> str:
-        """The method whose logs equal those of a subscription."""
-        ...
-
-    @property
-    def http_code(self) -> int:
-        """The code of the error that a subscribe over HTTP gets."""
-        ...
-
-    @property
-    def range_error(self) -> tuple[int, str]:
-        """Code and message of the error for a last block below the first one."""
-        ...
+    namespaces: tuple[str, ...] = ()
+    """The namespaces whose `subscribe` is understood; notifications name the namespace of the subscribe."""
+    kinds: tuple[str, ...] = ()
+    """The names of subscriptions that a node of the chain knows."""
+    block: str = "eth_getBlockByNumber"
+    """The method of a block by number; its params are the number in hex and `false`."""
+    logs: str = "eth_getLogs"
+    """The method whose logs equal those of a subscription."""
+    whole_pending: bool = False
+    """May newPendingTransactions have a second param, which asks for whole transactions?"""
+    range_error: tuple[int, str] = (-32602, "invalid block range params")
+    """Code and message of the error for a filter of logs whose last block is below its first one."""
+    http_code: int = -32601
+    """The code of the error that a subscribe over HTTP gets."""
 
 
 class Topic(Struct, frozen=True):

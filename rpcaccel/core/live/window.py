@@ -114,3 +114,28 @@ class BlockPool:
         block = self._held.pop(block_hash, None)
         if block is not None:
             self._bytes -= len(block.header)
+
+
+MAX_PUSHED_HEADERS, MAX_PUSHED_BYTES = 32, 2 * 1024 * 1024
+"""Pushed headers that are kept, and their bytes."""
+MAX_DOUBTED = 256
+"""Hashes that are remembered because a false header was pushed with them, or may have been."""
+
+
+class PushedHeaders(BlockPool):
+    """The headers that nodes pushed, but for those of blocks that are fetched whatever is pushed."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_PUSHED_HEADERS, MAX_PUSHED_BYTES, 1)
+        self._doubted: dict[str, None] = {}
+
+    def add(self, block: LiveBlock) -> None:
+        if block.hash not in self._doubted:
+            super().add(block)
+
+    def doubt(self, block_hash: str) -> None:
+        """Take no pushed header for this block."""
+        self.drop(block_hash)
+        self._doubted[block_hash] = None
+        if len(self._doubted) > MAX_DOUBTED:
+            del self._doubted[next(iter(self._doubted))]

@@ -14,55 +14,36 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from http import HTTPStatus
-from itertools import pairwise
 from time import monotonic
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
+from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core.wire.http_head import END
 from rpcaccel.core.wire.websocket_handshake import Handshake, accepted, read_handshake
-from rpcaccel.dataplane.http.aiohttp_protocol import SERVER, SharedTransport
-from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
+from rpcaccel.dataplane.http.aiohttp_server import MAX_PART_BYTES, WITHOUT_BODY, Connection, SharedTransport
+from rpcaccel.dataplane.http.handler import SERVER, HttpAnswer, RequestHandler, Visit
 from rpcaccel.dataplane.http.hit_path import Shortcut
-from rpcaccel.dataplane.http.request_head import NO_HEADERS, Named, RequestHead
+from rpcaccel.dataplane.http.request_head import NO_HEADERS, HeadMemo, Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.rpc.calls import Answered, AnswerWait
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
 
 ONE_WRITE = 16 * 1024
 """Bytes of the longest answer whose head and body are joined: one call into the socket is dearer than the copy."""
-LONGEST_PART = 64 * 1024
-"""Bytes of the longest body that may come in parts. A longer one is read by aiohttp: here each part costs a copy of
-those before it."""
 _GET = b"GET "
-_BEGINNINGS = (b"POST ", _GET, b"HEAD ", b"OPTIONS ")
+_BEGINNINGS = (b"POST ", *WITHOUT_BODY)
 """How a request begins whose head is waited for here. aiohttp says at once what is wrong with another one."""
 _WITHOUT_BODY = re.compile(
     rb"(?:GET|HEAD|OPTIONS) (?!.*\n(?i:content-length|transfer-encoding|upgrade)[ \t]*:)", re.DOTALL
 )
 """The head of a request that has no body behind it."""
-_CONTENT_LENGTH = re.compile(rb"(?i)\ncontent-length:[ \t]*([0-9]{1,10})[ \t]*\r\n")
-_CHUNKED = re.compile(rb"(?i)\ntransfer-encoding:")
-_LAST_CHUNK = b"0\r\n\r\n"
 _END, _LAST = "\r\n\r\n", "\r\nConnection: close\r\n\r\n"
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
-
-
-def _end_of_request(data: bytes, start: int) -> int | None:
-    """Where the request ends that begins here, which may be behind what came; None where that cannot be told yet."""
-    end = data.find(END, start) + len(END)
-    if end < len(END):
-        return None
-    if (length := _CONTENT_LENGTH.search(data, start, end)) is not None:
-        return end + int(length[1])
-    if _CHUNKED.search(data, start, end) is None:
-        return end if data.startswith(_BEGINNINGS[1:], start) else len(data)  # a POST must say how long it is
-    last = data.find(_LAST_CHUNK, end)
-    return None if last < 0 else last + len(_LAST_CHUNK)
 
 
 class RequestState(StrEnum):
@@ -110,48 +91,41 @@ _ANSWERING = frozenset({_ASKED, _FULL})
 """States in which an answer is made or waits to be read before what came behind its request is looked at."""
 
 
-class Upgrades(Protocol):
-    """What makes WebSockets of connections."""
-
-    def take(self, handshake: Handshake, peer: str) -> asyncio.Protocol | HttpAnswer:
-        """The protocol of the WebSocket, or the answer with which it is turned away."""
-        ...
-
-
-class Connections(Protocol):
+class ConnectionHost:
     """What the connections of one worker have in common."""
 
-    front: RequestHandler
-    shortcut: Shortcut
-    slow: SlowClients
-    date: DateHeader
-    """The Date line of answers, on the clock of time.monotonic."""
-    open: set[FastProtocol]
-    """All open connections, but for WebSockets."""
-
-    @property
-    def websockets(self) -> Upgrades:
-        """The WebSockets of the worker."""
-        ...
-
-    def complete(self) -> Any:
-        """A new protocol of aiohttp."""
-        ...
-
-    def head(self, text: bytes) -> RequestHead | None:
-        """The head of an ordinary POST; None when the text is no such head."""
-        ...
+    def __init__(
+        self,
+        front: RequestHandler,
+        shortcut: Shortcut,
+        slow: SlowClients,
+        complete: Callable[[], Connection],
+        upgrade: Callable[[Handshake, str], asyncio.Protocol | HttpAnswer],
+    ) -> None:
+        """
+        Args:
+            complete: makes a protocol of aiohttp.
+            upgrade: gives the protocol of a WebSocket, or the answer with which its handshake is turned away.
+        """
+        self.front = front
+        self.shortcut = shortcut
+        self.slow = slow
+        self.complete = complete
+        self.upgrade = upgrade
+        self.heads = HeadMemo(lambda: front.settings.max_header)
+        self.date = DateHeader()
+        """The Date line of answers, on the clock of time.monotonic."""
+        self.open: set[FastProtocol] = set()  # without WebSockets
 
 
 class FastProtocol(asyncio.Protocol):
     """One connection of a client. Implements what dataplane.http.slow_clients watches."""
 
-    __slots__ = ("_asked", "_begun", "_buffer", "_connections", "_ended", "_inner", "_missing", "_peer", "_touched",
-                 "_used", "_visit", "body_since", "head_since", "state", "task", "transport",
-                 "writing_paused")  # fmt: skip
+    __slots__ = ("_asked", "_buffer", "_ended", "_host", "_inner", "_peer", "_touched", "_used", "_visit",
+                 "body_since", "head_since", "state", "task", "transport", "writing_paused")  # fmt: skip
 
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
+    def __init__(self, host: ConnectionHost) -> None:
+        self._host = host
         self._peer = ""
         self.state = _IDLE
         self._buffer = b""
@@ -162,20 +136,15 @@ class FastProtocol(asyncio.Protocol):
         """The head of the latest request: most clients send the same head again."""
         self._used = False
         """Did the hit path answer a request since `look` was called last?"""
-        self._inner: Any = None
-        """The protocol of aiohttp, once it was needed."""
-        self._begun, self._missing = b"", 0
-        """What aiohttp got of a request whose end is not known yet, and the bytes that one with a known end lacks."""
+        self._inner: Any = None  # aiohttp's protocol, once it was needed
         self._ended = False
         """Did the client say that it sends no more? That may be so in every state."""
         self.transport: asyncio.Transport | None = None
-        """None before the connection is made and after it is lost."""
         self._visit: Visit | None = None
         """The request under way, while its answer is waited for."""
         self.task: asyncio.Future[Any] | AnswerWait | None = None
         """The wait for the answer to the request under way."""
         self.writing_paused = False
-        """Is there more to send than the client takes?"""
         self.head_since = 0.0
         """When the wait for the rest of a head began (seconds of time.monotonic); 0: no head is waited for."""
         self.body_since = 0.0
@@ -192,13 +161,13 @@ class FastProtocol(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else ""
         self._touched = self.head_since = monotonic()
-        self._connections.open.add(self)
+        self._host.open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client left, so the wait for its answer is cancelled."""
         self.state = NEXT[self.state]["lost"]
-        self._connections.open.discard(self)
-        self._connections.slow.no_longer(self)
+        self._host.open.discard(self)
+        self._host.slow.no_longer(self)
         self.transport = None
         if self.task is not None:
             self.task.cancel()
@@ -218,7 +187,7 @@ class FastProtocol(asyncio.Protocol):
             self.state = NEXT[state]["more"]
             if state is _GIVEN and not self.head_since and not self.body_since:
                 self.head_since = monotonic()
-            self._feed(data)
+            self._inner.data_received(data)
 
     def eof_received(self) -> bool:
         """The client sends no more: what it asked whole is answered, and then the connection ends.
@@ -234,7 +203,7 @@ class FastProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read, so nothing more is read from it. Called within the write that was too much."""
         self.writing_paused = True
-        self._connections.slow.waits(self, monotonic(), self._connections.front.settings.max_unsent)
+        self._host.slow.waits(self, monotonic(), self._host.front.settings.max_unsent)
         if self._inner is not None:
             self._inner.pause_writing()
         if self.transport is not None and self.state is not _GIVEN:
@@ -243,7 +212,7 @@ class FastProtocol(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self.writing_paused = False
-        self._connections.slow.no_longer(self)
+        self._host.slow.no_longer(self)
         if self._inner is not None:
             self._inner.resume_writing()
         if self.transport is not None and self.state is not _GIVEN and self.state is not _FULL:
@@ -255,7 +224,7 @@ class FastProtocol(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         """Read what came of the next request, and answer it, keep it or hand it over."""
-        front = self._connections.front
+        front = self._host.front
         end = data.find(END)
         if end < 0:
             begins = any(data.startswith(one) or one.startswith(data) for one in _BEGINNINGS)
@@ -268,7 +237,7 @@ class FastProtocol(asyncio.Protocol):
         if data.startswith(_GET) and (handshake := read_handshake(data[:end])) is not None:
             self._upgrade(handshake, data, end)
             return
-        asked = self._connections.head(data[:end])
+        asked = self._host.heads.read(data[:end])
         if asked is None:
             if _WITHOUT_BODY.match(data, 0, end):
                 self._hand_over(data[:end], "lend", data[end:])
@@ -276,7 +245,8 @@ class FastProtocol(asyncio.Protocol):
                 self._hand_over(data, "give")
             return
         missing = asked.whole - len(data)
-        if asked.length > (front.settings.max_body if missing <= 0 else min(LONGEST_PART, front.settings.max_body)):
+        # A longer body is read by aiohttp: here each part costs a copy of those before it.
+        if asked.length > (front.settings.max_body if missing <= 0 else min(MAX_PART_BYTES, front.settings.max_body)):
             self._hand_over(data, "give")
         elif missing > 0:
             self._keep_part(data, "body")
@@ -313,18 +283,18 @@ class FastProtocol(asyncio.Protocol):
     def _hold(self, data: bytes) -> None:
         """Keep what a client sends before it has its answer, a bounded piece of it."""
         self._buffer += data
-        if self.transport is not None and len(self._buffer) > self._connections.front.settings.max_header:
+        if self.transport is not None and len(self._buffer) > self._host.front.settings.max_header:
             self.state = NEXT[self.state]["flood"]
             self.transport.pause_reading()
 
     def _answer(self, asked: RequestHead, body: bytes) -> None:
         """Answer one whole request, with nothing before it and nothing behind."""
-        connections, transport = self._connections, self.transport
-        front = connections.front
+        host, transport = self._host, self.transport
+        front = host.front
         visit: Visit | None = None
         reply: HttpAnswer | AnswerWait | Awaitable[HttpAnswer]
         try:
-            hit = connections.shortcut.answer(asked, body, self._peer)
+            hit = host.shortcut.answer(asked, body, self._peer)
             if hit is not None and transport is not None:
                 if isinstance(hit, bytes):
                     transport.write(hit)
@@ -370,7 +340,7 @@ class FastProtocol(asyncio.Protocol):
 
     def _landed(self, found: Answered | HttpAnswer | BaseException) -> None:
         """Write the answer that was waited for, and go on with what the client sent meanwhile."""
-        front, visit = self._connections.front, self._visit
+        front, visit = self._host.front, self._visit
         assert visit is not None
         reply: HttpAnswer | Awaitable[HttpAnswer] | None = None
         try:
@@ -411,7 +381,7 @@ class FastProtocol(asyncio.Protocol):
 
     def _write(self, reply: HttpAnswer) -> None:
         """Write an answer, with the header lines that depend on the moment."""
-        transport, date = self.transport, self._connections.date
+        transport, date = self.transport, self._host.date
         if transport is None or transport.is_closing():
             return
         now = self._touched = monotonic()
@@ -429,7 +399,7 @@ class FastProtocol(asyncio.Protocol):
 
     def _upgrade(self, handshake: Handshake, data: bytes, end: int) -> None:
         """Make the connection a WebSocket, or turn it away; the head of the handshake is `data` up to `end`."""
-        transport, paused, front = self.transport, self.writing_paused, self._connections.front
+        transport, paused, front = self.transport, self.writing_paused, self._host.front
         if transport is None:
             return
         if self._ended:
@@ -439,7 +409,7 @@ class FastProtocol(asyncio.Protocol):
         if end > front.settings.max_header:
             taken = front.header_too_large(Named(handshake.headers))
         else:
-            taken = self._connections.websockets.take(handshake, self._peer)
+            taken = self._host.upgrade(handshake, self._peer)
         if isinstance(taken, HttpAnswer):
             self.state, self._buffer, self.head_since = NEXT[self.state]["whole"], b"", 0.0
             self._write(replace(taken, close=True))
@@ -464,26 +434,14 @@ class FastProtocol(asyncio.Protocol):
         self._buffer = behind
         self.head_since, self.body_since = monotonic(), 0.0
         if self._inner is None:
-            self._inner = self._connections.complete()
-            self._inner.connection_made(SharedTransport(self, self.transport))
+            inner = self._inner = self._host.complete()
+            inner.begun, inner.back = self.begun, self.back
+            inner.connection_made(cast(asyncio.Transport, SharedTransport(self.transport, self.inner_closes)))
             if self.writing_paused:
                 self._inner.pause_writing()
-        self._feed(data)
+        self._inner.data_received(data)
         if self._ended and not behind and not self._inner.eof_received():
             self.transport.close()
-
-    def _feed(self, data: bytes) -> None:
-        """Give aiohttp what came, each request by itself as far as that can be told: of what is read in one piece its
-        parser forgets the requests before something malformed. A wrong guess only makes more pieces."""
-        text, known, end = self._begun + data, len(self._begun), self._missing
-        ends = []
-        while end < len(text) and (further := _end_of_request(text, end)) is not None:
-            ends.append(end := further)
-        self._missing = max(0, end - len(text))
-        self._begun = text[end:] if len(text) - end <= LONGEST_PART else b""
-        cuts = [0, *(cut - known for cut in ends if known < cut < len(text)), len(data)]
-        for first, last in pairwise(cuts):
-            self._inner.data_received(data[first:last] if len(cuts) > 2 else data)
 
     def begun(self) -> None:
         """aiohttp has a whole head."""
@@ -507,16 +465,22 @@ class FastProtocol(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._inner.connection_lost, None)
             self._inner = None
 
-    def look(self, now: float, keepalive: float, patience: float) -> None:
-        """Close the connection when it has been idle for too long; refuse a request whose body does not come."""
+    def look(self, now: float, http: HttpSettings) -> None:
+        """Close the connection when it has been idle, or sending a head, for too long; refuse a request whose body does
+        not come."""
         if self._used:
             self._used, self._touched = False, now
-        if self.transport is None or self.state not in READING:
+        if self.transport is None:
             return
-        if self.body_since and now - self.body_since > patience:
+        if self.head_since and now - self.head_since > http.read_timeout:
+            self._host.front.lost("slow-head")
+            self.transport.abort()
+        elif self.state not in READING:
+            return
+        elif self.body_since and now - self.body_since > http.read_timeout:
             self.body_since = 0.0
-            self._write(self._connections.front.too_slow(NO_HEADERS))
-        elif self.state is _IDLE and not self.head_since and now - self._touched > keepalive:
+            self._write(self._host.front.too_slow(NO_HEADERS))
+        elif self.state is _IDLE and not self.head_since and now - self._touched > http.keepalive:
             self.transport.close()
 
     def close_if_idle(self) -> None:

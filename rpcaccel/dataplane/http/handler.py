@@ -22,7 +22,6 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.http_reply import pack
 from rpcaccel.core.wire.jsonrpc import Invalid
 from rpcaccel.core.wire.websocket_handshake import WEBSOCKET_VERSION, HandshakeFault, fault
-from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, one_slash, takes_gzip
 from rpcaccel.dataplane.live.live_session import MessageTurn
 from rpcaccel.dataplane.rpc import response_headers
@@ -30,6 +29,8 @@ from rpcaccel.dataplane.rpc.access_log import REQUEST_ID
 from rpcaccel.dataplane.rpc.admission import Admission, Caller, Headers, PathRoute
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 
+SERVER = "rpcaccel"
+"""The value of the Server header. It names no version, which would be of use to attackers only."""
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 _OURS = f"Server: {SERVER}\r\n"

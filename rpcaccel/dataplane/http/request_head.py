@@ -11,10 +11,13 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from rpcaccel.core.client_limits import Client, LimitRefusal
+from rpcaccel.core.wire.http_head import read_head
 from rpcaccel.dataplane.rpc.admission import Headers, PathRoute
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 
 _SLASHES = re.compile("/+")
+_MAX_HEADS, _MAX_HEAD_BYTES = 1024, 2048
+"""Heads that are remembered, and bytes of the longest one."""
 _LONGEST_ACCEPTED = 256
 """Characters of Accept-Encoding that are looked at, and remembered."""
 
@@ -90,6 +93,27 @@ class RequestHead:
         """The setting http.gzip_from."""
         self.short_hit = self.long_hit = b""
         """The lines of `short` and `long` as the hit path writes them, with the beginning of Content-Length."""
+
+
+class HeadMemo:
+    """Heads that were read: most clients send the same head again and again."""
+
+    def __init__(self, max_header: Callable[[], int]) -> None:
+        """`max_header` gives the bytes that a head may have."""
+        self._max_header = max_header
+        self._heads: dict[bytes, RequestHead | None] = {}
+
+    def read(self, text: bytes) -> RequestHead | None:
+        """Read a head, once for all requests that have the same; None when it is not that of an ordinary POST."""
+        if text in self._heads:
+            return self._heads[text]
+        head = read_head(text) if len(text) <= self._max_header() else None
+        read = None if head is None else RequestHead(head.path, Named(head.headers), text, head.length)
+        if len(text) <= _MAX_HEAD_BYTES:
+            if len(self._heads) >= _MAX_HEADS:
+                self._heads.clear()
+            self._heads[text] = read
+        return read
 
 
 def takes_gzip(accepted: str) -> bool:

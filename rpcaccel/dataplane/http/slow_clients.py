@@ -1,17 +1,15 @@
-"""Limits for slow clients, in time and in memory.
+"""Limits for clients that do not take their answers, in time and in memory.
 
-Once a second connections are closed that have been sending the head of a request for too long, or that take their
-answers too slowly: nothing is spent on that for each call. The bytes that wait for all clients together are bounded at
-the moment in which an answer is written that its client does not take at once. Bodies are read under a time limit of
-their own (dataplane.http.aiohttp_server and fast_protocol). A WebSocket has no time for its answers, because its pings
-tell whether its client reads.
+Once a second connections are closed that take their answers too slowly: nothing is spent on that for each call. The
+bytes that wait for all clients together are bounded at the moment in which an answer is written that its client does
+not take at once. Heads and bodies are read under time limits of their own (dataplane.http.fast_protocol and
+aiohttp_server). A WebSocket has no time for its answers, because its pings tell whether its client reads.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from time import monotonic
+from collections.abc import Callable
 from typing import Protocol
 
 LEAST_TAKEN = 64 * 1024
@@ -23,26 +21,11 @@ FREED_PART = 8
 connections would be compared for each further answer."""
 
 
-class Transport(Protocol):
-    """The part of a transport that is needed here."""
-
-    def get_write_buffer_size(self) -> int:
-        """Bytes that were written and not taken yet."""
-        ...
-
-    def abort(self) -> None:
-        """Close the connection at once, and drop what was not taken."""
-        ...
-
-
 class Watched(Protocol):
     """A connection that is watched."""
 
-    head_since: float
-    """When the wait for the rest of a head began (seconds); 0: no head is waited for."""
-
     @property
-    def transport(self) -> Transport | None:
+    def transport(self) -> asyncio.WriteTransport | None:
         """The transport of the connection; None once it is closed."""
         ...
 
@@ -52,7 +35,7 @@ class _Taking:
 
     __slots__ = ("held", "left", "moved", "since", "timed", "transport")
 
-    def __init__(self, transport: Transport, held: int, now: float, *, timed: bool) -> None:
+    def __init__(self, transport: asyncio.WriteTransport, held: int, now: float, *, timed: bool) -> None:
         self.transport = transport
         self.timed = timed
         """Does the write timeout hold for it?"""
@@ -83,10 +66,9 @@ class _Taking:
 class SlowClients:
     """The watch over the connections of one worker. Times are seconds of time.monotonic, sizes are bytes."""
 
-    def __init__(self, connections: Callable[[], Iterable[Watched]], on_lost: Callable[[str, Watched], None]) -> None:
+    def __init__(self, on_lost: Callable[[str, Watched], None]) -> None:
         """`on_lost` is called with the reason, in a word, when a connection is given up. It is broken off then, unless
         it is told why and `leaves`."""
-        self._connections = connections
         self._on_lost = on_lost
         self._taking: dict[Watched, _Taking] = {}
         self._held = 0
@@ -148,12 +130,8 @@ class SlowClients:
             if first.transport is not None:
                 first.transport.abort()
 
-    def look(self, now: float, *, read_timeout: float, write_timeout: float, max_unsent: int) -> None:
+    def look(self, now: float, *, write_timeout: float, max_unsent: int) -> None:
         """Close the connections of clients that had time enough, and of the slowest when too much is held for all."""
-        for connection in list(self._connections()):
-            transport = connection.transport
-            if transport is not None and connection.head_since and now - connection.head_since > read_timeout:
-                self._let_go(connection, transport, "slow-head")
         for connection, taking in list(self._taking.items()):
             taking.look(now)
             if taking.timed and now - taking.since > write_timeout:
@@ -187,20 +165,8 @@ class SlowClients:
             if taking is not spared:
                 self._let_go(connection, taking.transport, "unsent-too-much")
 
-    def _let_go(self, connection: Watched, transport: Transport, why: str) -> None:
+    def _let_go(self, connection: Watched, transport: asyncio.WriteTransport, why: str) -> None:
         self._on_lost(why, connection)
         if connection not in self._leaving:
             self.no_longer(connection)
             transport.abort()
-
-
-LOOK_SECONDS = 1.0
-"""Seconds between two looks at all connections, or a quarter of the shortest limit if that is less."""
-
-
-async def keep_watch(slow: SlowClients, limits: Callable[[], tuple[float, float, int]]) -> None:
-    """Look until cancelled; `limits` are the read timeout, the write timeout and the most that may be unsent."""
-    while True:
-        read_timeout, write_timeout, max_unsent = limits()
-        await asyncio.sleep(min(LOOK_SECONDS, read_timeout / 4, write_timeout / 4))
-        slow.look(monotonic(), read_timeout=read_timeout, write_timeout=write_timeout, max_unsent=max_unsent)

@@ -8,9 +8,10 @@ of bytes and answers, and `WebSocketServer` looks at all connections now and the
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from functools import partial
 from time import monotonic
-from typing import Protocol, cast
+from typing import cast
 
 from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core.wire import jsonrpc
@@ -26,16 +27,16 @@ from rpcaccel.core.wire.websocket_frames import (
     text_header,
 )
 from rpcaccel.dataplane.event_loop import TURN_SECONDS
-from rpcaccel.dataplane.http.handler import INLINE_GZIP, HttpAnswer, Visit
+from rpcaccel.dataplane.http.handler import INLINE_GZIP, HttpAnswer, RequestHandler, Visit
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import RequestHead
+from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.http.websocket_silence import Silence, Silent
 from rpcaccel.dataplane.http.websocket_writer import (
     FAREWELL,
     RESTARTING,
     SocketState,
     WebSocketWriter,
-    WriterSurroundings,
 )
 from rpcaccel.dataplane.rpc.calls import Answered, AnswerWait
 
@@ -43,25 +44,54 @@ PARTS = "too many messages are under way here in parts: try again"
 LONGEST_KEPT = 64 * 1024
 """Bytes of the longest message that is kept until it is answered, for the id of its call. A longer one is told a bug of
 the proxy without an id."""
+_LINE_EVERY = 1.0
+"""Seconds between two lines in the log, at the least."""
 _OPEN, _LEAVING, _CLOSING, _CLOSED = SocketState
 _PONG, _PING, _CLOSE = int(Opcode.PONG), int(Opcode.PING), int(Opcode.CLOSE)
 _CALLS = frozenset({int(Opcode.TEXT), int(Opcode.BINARY)})
 
 
-class Surroundings(WriterSurroundings, Protocol):
+class WebSocketHost:
     """What the WebSockets of one worker have in common."""
 
-    shortcut: Shortcut
-    partial: int
-    """Bytes that are kept of messages that did not come whole, of all WebSockets together."""
+    def __init__(self, front: RequestHandler, shortcut: Shortcut, slow: SlowClients) -> None:
+        self.front = front
+        self.shortcut = shortcut
+        self.slow = slow
+        self.open: set[WebSocket] = set()
+        self.by_holder: Counter[str] = Counter()
+        """How many WebSockets each client has."""
+        self.partial = 0
+        """Bytes that are kept of messages that did not come whole, of all WebSockets together."""
+        self.next_line = 0.0
+        """When the next line may be logged."""
+        self._unlogged = 0
+        """How many WebSockets were closed without a line since the last one."""
 
     def relieve(self) -> None:
         """Close the WebSocket that keeps the most of a message that did not come whole."""
-        ...
+        max(self.open, key=lambda socket: socket.held).refuse_parts()
 
     def forget(self, socket: WebSocket) -> None:
         """Note that a WebSocket is gone."""
-        ...
+        if socket in self.open:
+            self.open.discard(socket)
+            self.by_holder -= Counter((socket.holder,))
+
+    def note(self, socket: WebSocketWriter, why: str) -> None:
+        """Log that a WebSocket is closed through its client's fault: a line a second at the most, so that the operator
+        finds the client."""
+        now = monotonic()
+        if now < self.next_line:
+            self._unlogged += 1
+            return
+        import structlog  # noqa: PLC0415 - a worker that writes no lines does without it
+
+        log, head = structlog.get_logger("rpcaccel.websockets"), socket.head
+        network = head.place if head.route is None else head.route.network.name
+        about = {"client": socket.holder, "network": network, "reason": why, "unread": socket.unread}
+        log.warning("a WebSocket is closed through its client's fault", **about, more=self._unlogged)
+        self.next_line, self._unlogged = now + _LINE_EVERY, 0
 
 
 class WebSocket(WebSocketWriter, asyncio.Protocol):
@@ -70,10 +100,10 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
     A client that closes its sending half of the connection without a close frame has left (RFC 6455 section 7.1.5, code
     1006): what it asked for is not answered, unlike over POST, where that is how some clients end their request."""
 
-    __slots__ = ("_around", "_broken", "_frames", "_parked", "_peer", "_reading", "_reading_on", "_running",
+    __slots__ = ("_broken", "_frames", "_host", "_parked", "_peer", "_reading", "_reading_on", "_running",
                  "_silence", "_since", "_taken", "_turning", "_window", "held")  # fmt: skip
 
-    def __init__(self, around: Surroundings, head: RequestHead, peer: str, holder: str, window: int) -> None:
+    def __init__(self, host: WebSocketHost, head: RequestHead, peer: str, holder: str, window: int) -> None:
         """
         Args:
             head: the handshake's path and headers, read as those of a POST.
@@ -81,19 +111,16 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
             holder: the name under which the WebSockets of one client are counted.
             window: bits of the window with which answers may be compressed; 0: the client takes none.
         """
-        super().__init__(around, head, holder)
-        self._around = around
+        super().__init__(host.front, host.slow, host.note, head, holder)
+        self._host = host
         self._peer = peer
         self._window = window
         self._frames = WebSocketReader(deflates=window > 0)
         self._running: set[AnswerWait | asyncio.Future[bytes]] = set()
-        """The messages whose answers are waited for."""
         self._reading = True
-        """Is the client read from?"""
         self._reading_on = False
         """Is `_read_on` taking frames up? A call that is answered within that leaves the next one to the same loop."""
         self._turning = False
-        """Are frames left for the next turn of the loop?"""
         self._broken = False
         """Did the client break the rules of the protocol? Nothing can be read of what it sends then."""
         self._since = 0.0
@@ -119,8 +146,8 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         """The client left, so its subscriptions end, and the waits for its answers are cancelled."""
         self.state, self.transport, self._frames = _CLOSED, None, WebSocketReader()
         self._weigh()
-        self._around.forget(self)
-        self._around.slow.no_longer(self)
+        self._host.forget(self)
+        self._slow.no_longer(self)
         running, self._running = self._running, set()
         for one in running:
             one.cancel()
@@ -132,20 +159,20 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         if not self._broken:
             self._frames.feed(data)
             self._read_on()
-            if self._around.partial > self._around.front.settings.max_unsent:
-                self._around.relieve()
+            if self._host.partial > self.front.settings.max_unsent:
+                self._host.relieve()
 
     def pause_writing(self) -> None:
         """The client does not read, so nothing more is read from it. Called within the write that was too much."""
         self.writing_paused = True
         if self.state is not _CLOSING:
-            self._around.slow.waits(self, monotonic(), self._around.front.settings.max_unsent, timed=False)
+            self._slow.waits(self, monotonic(), self.front.settings.max_unsent, timed=False)
         self._set_reading()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self.kept_up()
-        self._around.slow.no_longer(self)
+        self._slow.no_longer(self)
         self._read_on()
 
     # -- frames ---------------------------------------------------------------------------------------------------
@@ -155,7 +182,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         if self._reading_on or self.transport is None or self._broken:
             return
         self._reading_on, ends = True, monotonic() + TURN_SECONDS
-        most = self._around.front.settings.max_body
+        most = self.front.settings.max_body
         try:
             if self._parked is not None and self._room() and not self.writing_paused:
                 parked, self._parked = self._parked, None
@@ -182,7 +209,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
     def _weigh(self) -> None:
         """Count what is kept of messages that did not come whole."""
         held = self._frames.held
-        self._around.partial += held - self.held
+        self._host.partial += held - self.held
         self.held = held
 
     def _break(self, error: FrameError, why: str) -> None:
@@ -190,8 +217,8 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         because its system would drop the close frame if the connection ended with something unread."""
         self._broken, self._frames = True, WebSocketReader()
         self._weigh()
-        self._around.front.lost(why)
-        self._around.note(self, str(error))
+        self.front.lost(why)
+        self._note(self, str(error))
         self.close(error.code, str(error))
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write_eof()
@@ -215,7 +242,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
 
     def _room(self) -> bool:
         """May one more message be answered now?"""
-        return len(self._running) < self._around.front.settings.websocket.at_once
+        return len(self._running) < self.front.settings.websocket.at_once
 
     def _set_reading(self) -> None:
         """Read from the client or not, and note whether the rest of a message is waited for."""
@@ -265,11 +292,11 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
 
     def _call(self, body: bytes) -> None:
         """Answer one message: a call or a batch."""
-        front = self._around.front
+        front = self.front
         visit: Visit | None = None
         came: Answered | AnswerWait | HttpAnswer
         try:
-            hit = self._around.shortcut.answer(self.head, body, self._peer, bare=True)
+            hit = self._host.shortcut.answer(self.head, body, self._peer, bare=True)
             if hit is not None:
                 self._answer(None, cast("tuple[bytes, ...]", hit), body)
                 return
@@ -299,7 +326,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
             self._leave(visit)
             self.close(CloseCode.RESTART, RESTARTING)
         else:
-            self._refuse(self._around.front.failed(), visit, body)
+            self._refuse(self.front.failed(), visit, body)
         self._read_on()
 
     def _refuse(self, refused: HttpAnswer, visit: Visit | None, body: bytes) -> None:
@@ -318,7 +345,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         """Write the answer to a message, compressed where that is worth while and the client takes it. A hit, which is
         counted already, has no `visit`."""
         size = sum(map(len, parts))
-        if not (size and self._window) or size < self._around.front.settings.gzip_from:
+        if not (size and self._window) or size < self.front.settings.gzip_from:
             self._finish(visit, parts, size)
         elif size < INLINE_GZIP:
             self._compressed(visit, deflate(parts, self._window))
@@ -335,7 +362,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         if packing.cancelled():
             self._leave(visit)
         elif packing.exception() is not None:
-            self._refuse(self._around.front.failed(), visit, body)
+            self._refuse(self.front.failed(), visit, body)
         else:
             self._compressed(visit, packing.result())
         self._read_on()
@@ -355,7 +382,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
 
     def _leave(self, visit: Visit | None) -> None:
         if visit is not None:
-            self._around.front.leave(visit)
+            self.front.leave(visit)
 
     def close(self, code: int, reason: str) -> None:
         """Close the WebSocket, and read on for the client's answer to that."""
@@ -379,7 +406,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
             if now > self.gives_up:
                 self.transport.abort()
             return
-        settings, front, paused = http.websocket, self._around.front, self.writing_paused
+        settings, front, paused = http.websocket, self.front, self.writing_paused
         self.session.most = settings.subscriptions
         taken, before = self.sent - self.unread, self._taken
         self._taken = taken
@@ -388,7 +415,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         silent = self._silence.look(now, settings, there=there, busy=busy)
         if self._since and now - self._since > http.read_timeout:
             front.lost("slow-client")
-            self._around.note(self, "slow-client")
+            self._note(self, "slow-client")
             self.close(CloseCode.POLICY, f"a message did not arrive within {http.read_timeout:g} s")
         elif silent is Silent.GONE and paused:
             self.give_up("slow-subscriber" if self.session.count else "slow-reader")

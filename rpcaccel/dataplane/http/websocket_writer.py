@@ -1,11 +1,17 @@
-"""The writing half of a WebSocket: answers and notifications, what a client may leave unread, and the end."""
+"""The writing half of a WebSocket: answers and notifications, what a client may leave unread, and the end.
+
+Frames are written and read by our own code (core.wire.websocket_frames), because aiohttp's writer copies each
+notification twice for each subscriber (3,244 bytes for one of 1,620, which are 1,624 here) in a coroutine that must be
+driven beside the checks of `notify`, and its reader takes frames that are not masked, which RFC 6455 section 5.1
+forbids.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import StrEnum
 from time import monotonic
-from typing import Protocol
 
 from rpcaccel.core.wire.websocket_frames import CloseCode, close_frame, text_header
 from rpcaccel.dataplane.http.fast_protocol import ONE_WRITE
@@ -35,43 +41,38 @@ class SocketState(StrEnum):
 _OPEN, _LEAVING, _CLOSING, _CLOSED = SocketState
 
 
-class WriterSurroundings(Protocol):
-    """What WebSockets write to and are judged by."""
-
-    front: RequestHandler
-    slow: SlowClients
-
-    def note(self, socket: WebSocketWriter, why: str) -> None:
-        """Log that a WebSocket is closed through its client's fault."""
-        ...
-
-
 class WebSocketWriter:
     """Writes to one client. Implements Sink (dataplane.live.live_session), and what dataplane.http.slow_clients
     watches. Times are seconds of time.monotonic."""
 
-    __slots__ = ("_asked", "_judge", "gives_up", "head", "holder", "sent", "session", "state", "transport",
-                 "writing_paused")  # fmt: skip
-    head_since = 0.0
+    __slots__ = ("_asked", "_note", "_slow", "front", "gives_up", "head", "holder", "sent", "session", "state",
+                 "transport", "writing_paused")  # fmt: skip
 
-    def __init__(self, around: WriterSurroundings, head: RequestHead, holder: str) -> None:
+    def __init__(
+        self,
+        front: RequestHandler,
+        slow: SlowClients,
+        note: Callable[[WebSocketWriter, str], None],
+        head: RequestHead,
+        holder: str,
+    ) -> None:
         """
         Args:
+            note: logs why a WebSocket is closed through its client's fault.
             head: the handshake's path and headers, read as those of a POST.
             holder: the name under which the WebSockets of one client are counted.
         """
-        self._judge = around
+        self.front = front
+        self._slow = slow
+        self._note = note
         self.head = head
         self.holder = holder
-        limits = around.front.settings.websocket
+        limits = front.settings.websocket
         self.session = LiveSession(self, limits.subscriptions, holder, limits.queue)
         self.state = _OPEN
         self.transport: asyncio.Transport | None = None
-        """None before the connection is made and after it is lost."""
         self.writing_paused = False
-        """Is there more to send than the client takes?"""
-        self.sent = 0
-        """Bytes that were written."""
+        self.sent = 0  # bytes
         self._asked = 0
         """At least the bytes of answers among what is unread."""
         self.gives_up = 0.0
@@ -91,7 +92,7 @@ class WebSocketWriter:
         left too much unread. Never raises."""
         if self.state is not _OPEN and self.state is not _LEAVING:
             return False
-        settings = self._judge.front.settings
+        settings = self.front.settings
         if self.writing_paused and self._too_slow(min(self._most(), settings.websocket.queue + self._asked)):
             return False
         return self._put((text_header(sum(map(len, parts))), *parts))
@@ -109,7 +110,7 @@ class WebSocketWriter:
 
     def _most(self) -> int:
         """Bytes that the client may leave unread of answers and notifications together."""
-        settings = self._judge.front.settings
+        settings = self.front.settings
         return max(settings.websocket.queue, settings.max_unsent // PART_OF_UNSENT)
 
     def _put(self, parts: tuple[bytes, ...]) -> bool:
@@ -123,7 +124,7 @@ class WebSocketWriter:
         else:
             transport.writelines(parts)
         if paused:
-            self._judge.slow.grew(self, size, monotonic(), self._judge.front.settings.max_unsent)
+            self._slow.grew(self, size, monotonic(), self.front.settings.max_unsent)
         return True
 
     def _too_slow(self, most: int) -> bool:
@@ -137,19 +138,19 @@ class WebSocketWriter:
         """Tell a client that does not keep up, and close the WebSocket; it is counted by the reason, in a word."""
         if self.transport is None or self.state is _CLOSING:
             return
-        around, unread = self._judge, self.unread
-        around.front.lost(why)
-        around.front.cut(self.head.route, self.session.count, "slow")
-        around.note(self, why)
+        front, unread = self.front, self.unread
+        front.lost(why)
+        front.cut(self.head.route, self.session.count, "slow")
+        self._note(self, why)
         self.close(CloseCode.TRY_LATER, f"too slow: {unread} bytes unread")
-        self.give_up_within(around.front.settings.write_timeout)
+        self.give_up_within(front.settings.write_timeout)
 
     def close(self, code: int, reason: str) -> None:
         """Close the WebSocket with a close code (RFC 6455 section 7.4.1) and a reason of at most 123 bytes."""
         if self.transport is None or self.state is _CLOSING:
             return
         self.give_up_within(FAREWELL)
-        self._judge.slow.leaves(self, self._judge.front.settings.max_unsent)
+        self._slow.leaves(self, self.front.settings.max_unsent)
         self.transport.write(close_frame(code, reason))
 
     def give_up_within(self, seconds: float) -> None:
@@ -159,5 +160,5 @@ class WebSocketWriter:
     def dismiss(self) -> None:
         """Close the WebSocket, whatever is under way: the worker ends."""
         if self.state is _OPEN or self.state is _LEAVING:
-            self._judge.front.cut(self.head.route, self.session.count, "drained")
+            self.front.cut(self.head.route, self.session.count, "drained")
             self.close(CloseCode.RESTART, RESTARTING)

@@ -36,14 +36,14 @@ from rpcaccel.core.live.header import NotABlock
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.core.messages import Announced
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
-from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.event_loop import report_bug
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
 from rpcaccel.dataplane.live.held_logs import HeldLogs
-from rpcaccel.dataplane.live.live_session import cut
+from rpcaccel.dataplane.live.live_session import LiveSubscription, cut
 from rpcaccel.dataplane.live.log_track import LogTrack, Own
 from rpcaccel.dataplane.live.resumption import Resumption, ResumptionContext
-from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.build import same_chain
 from rpcaccel.dataplane.networks.network import Network
 
@@ -237,7 +237,7 @@ class Follower:
         """Close the connections of all subscribers of blocks and logs: the branch is not the one that they follow."""
         left = [*self._waiting, *self._resuming, *(one for one in self._heads if isinstance(one, LiveSubscription))]
         self._logs.cut(words, CutReason.RESTARTED)
-        self._topics.cut(HEADS, CutReason.RESTARTED, CloseCode.RESTART, words)
+        self._topics.cut(HEADS, CutReason.RESTARTED, words)
         for subscription in left:
             cut(subscription.session, self._cell, CutReason.RESTARTED, words)
         self._stop()
@@ -290,8 +290,7 @@ class Follower:
         try:
             await work
         except Exception as error:
-            told = {"message": "following the chain for subscriptions", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(told)
+            report_bug("following the chain for subscriptions", error)
             self._lose(BROKEN)
 
     async def _follow(self) -> None:
@@ -384,8 +383,7 @@ class Follower:
             block = await self._source.block(want.number, want.hash, tries)
         except Exception as error:
             if not isinstance(error, NotFetched):
-                told = {"message": "a block for subscriptions was not fetched", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(told)
+                report_bug("a block for subscriptions was not fetched", error)
             branch.failed(want, lacked=isinstance(error, NotFetched) and error.lacked)
         else:
             branch.take(want, block)

@@ -10,26 +10,26 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import Protocol
 
 from msgspec.structs import replace
 
 from rpcaccel.config.sections import WebSocketSettings
 from rpcaccel.core.dispatch.outcome import Outcome
-from rpcaccel.core.heads.served_head import NetworkHeads, Served
+from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.live import subscription as subscriptions
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import Replay, Topic
 from rpcaccel.core.messages import Announced
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.stats.counters import AnswerSource, NetworkCell
+from rpcaccel.core.stats.counters import AnswerSource, CutReason, NetworkCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
-from rpcaccel.core.wire.websocket_frames import CloseCode
-from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
-from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.live.follower import Follower
+from rpcaccel.dataplane.live.live_session import LiveSession, LiveSubscription, MessageTurn, cut
+from rpcaccel.dataplane.live.pending import PendingTransactions
+from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.build import same_chain
 from rpcaccel.dataplane.networks.network import Network
 
@@ -45,58 +45,10 @@ NETWORK_GONE = "the network is no longer served here"
 _ID_BYTES = 16
 
 
-class HeadFollower(Protocol):
-    """Follows the served branch of one network and sends what comes to its topics."""
-
-    def adopt(self, network: Network) -> None:
-        """Take the network of a new revision of the settings."""
-        ...
-
-    def begin(self, subscription: LiveSubscription) -> None:
-        """Let a subscription join the topics, at once or after what it missed was sent to it."""
-        ...
-
-    def ended(self, subscription: LiveSubscription) -> None:
-        """Send a subscription nothing more; stop when nobody is left."""
-        ...
-
-    def look(self, served: Served) -> None:
-        """Take the served head."""
-        ...
-
-    def announced(self, header: Announced) -> None:
-        """Take a header that a node pushed."""
-        ...
-
-    async def close(self) -> None:
-        """Stop."""
-        ...
-
-
-class PendingFollower(Protocol):
-    """Follows the pending transactions of one network (dataplane.live.pending)."""
-
-    def want(self, *, wanted: bool) -> None:
-        """Begin when somebody subscribes, and stop when nobody does any more."""
-        ...
-
-    def adopt(self, network: Network) -> None:
-        """Take the network of a new revision of the settings."""
-        ...
-
-    def see(self, heads: NetworkHeads) -> None:
-        """Take what is known of the nodes."""
-        ...
-
-    async def close(self) -> None:
-        """Stop."""
-        ...
-
-
 Pay = Callable[[str, int], Outcome | None]
 """Has a client pay for so many calls of a method; the refusal where it may not make them."""
-Follow = Callable[[Network, Topics, NetworkCell], HeadFollower]
-ListenPending = Callable[[Network, Topics], PendingFollower]
+Follow = Callable[[Network, Topics, NetworkCell], Follower]
+ListenPending = Callable[[Network, Topics], PendingTransactions]
 
 
 @dataclass(slots=True)
@@ -227,11 +179,10 @@ class _Followed:
         await self._pending.close()
         await self._follower.close()
 
-    def cut(self, reason: str, words: str) -> None:
+    def cut(self, reason: CutReason, words: str) -> None:
         """Close all connections with subscriptions here."""
         for one in list(self.held):
-            if one.session.cut(CloseCode.RESTART, words):
-                self.cell.cut[reason] = self.cell.cut.get(reason, 0) + 1
+            cut(one.session, self.cell, reason, words)
 
     def _count(self, kind: str, change: int) -> None:
         self.cell.subscriptions[kind] = self.cell.subscriptions.get(kind, 0) + change
@@ -356,7 +307,7 @@ class Hub:
                 self._followed[name].adopt(networks[name])
                 continue
             gone = self._followed.pop(name)
-            gone.cut("restarted", NETWORK_GONE)
+            gone.cut(CutReason.RESTARTED, NETWORK_GONE)
             task = asyncio.get_running_loop().create_task(gone.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

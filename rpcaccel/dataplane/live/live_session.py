@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from rpcaccel.core.live.block import LiveBlock, Log, notification_opening, notification_rest
+from rpcaccel.core.live.block import removed as as_removed
+from rpcaccel.core.live.subscription import Topic
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.websocket_frames import CloseCode
 
@@ -26,21 +30,6 @@ class Sink(Protocol):
         ...
 
 
-class Held(Protocol):
-    """A subscription, as its connection holds it (dataplane.live.topics.LiveSubscription)."""
-
-    id: str
-    open: bool
-
-    def begin(self) -> None:
-        """Begin to send: the answer to the subscribe is written."""
-        ...
-
-    def end(self) -> None:
-        """End: nothing more is sent."""
-        ...
-
-
 class LiveSession:
     """The subscriptions of one connection."""
 
@@ -58,7 +47,7 @@ class LiveSession:
         self.holder = holder
         self.queue = queue
         self.closed = False
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, LiveSubscription] = {}
 
     def __repr__(self) -> str:
         return f"<session of {self.count} subscriptions>"
@@ -72,7 +61,7 @@ class LiveSession:
         """A turn for one message of the client, which may hold several calls."""
         return MessageTurn(self)
 
-    def hold(self, subscription: Held) -> None:
+    def hold(self, subscription: LiveSubscription) -> None:
         """Keep a subscription until it ends. On a connection that is closed already it ends at once."""
         if self.closed:
             subscription.end()
@@ -122,9 +111,9 @@ class MessageTurn:
 
     def __init__(self, session: LiveSession) -> None:
         self.session = session
-        self._new: list[Held] = []
+        self._new: list[LiveSubscription] = []
 
-    def add(self, subscription: Held) -> None:
+    def add(self, subscription: LiveSubscription) -> None:
         """Take a subscription that begins with `settle`."""
         self.session.hold(subscription)
         self._new.append(subscription)
@@ -141,3 +130,97 @@ class MessageTurn:
         for subscription in new:
             if subscription.open:
                 subscription.begin()
+
+
+class Feed(Protocol):
+    """What feeds a subscription: its network."""
+
+    cell: NetworkCell
+
+    def begin(self, subscription: LiveSubscription) -> None:
+        """Send what the subscription wants from now on: the answer to its subscribe is written."""
+        ...
+
+    def joined(self, subscription: LiveSubscription) -> None:
+        """Note that a subscription gets what comes from now on."""
+        ...
+
+    def ended(self, subscription: LiveSubscription) -> None:
+        """Forget a subscription that has ended."""
+        ...
+
+
+class LiveSubscription:
+    """One subscription of one client."""
+
+    __slots__ = ("_feed", "_opening", "id", "number", "open", "session", "topic")
+
+    def __init__(self, subscription_id: str, topic: Topic, session: LiveSession, feed: Feed) -> None:
+        self.id = subscription_id
+        self.topic = topic
+        self.session = session
+        self.open = True
+        """Has the client neither unsubscribed nor left?"""
+        self.number = 0
+        """The place in the order in which subscriptions joined the topics of the network; 0 before that."""
+        self._feed = feed
+        self._opening = notification_opening(topic.namespace, subscription_id)
+
+    def __repr__(self) -> str:
+        return f"<subscription {self.id} to {self.topic.kind}>"
+
+    @property
+    def unread(self) -> int:
+        """Bytes that the client has not taken yet."""
+        return self.session.sink.unread
+
+    def begin(self) -> None:
+        """Begin: the answer to the subscribe is written."""
+        self._feed.begin(self)
+
+    def join(self, number: int) -> None:
+        """Be sent what comes from now on, as the subscription of this number that joined."""
+        self.number = number
+        self._feed.joined(self)
+
+    def end(self) -> None:
+        """End: from now on the client is sent nothing more of it."""
+        if self.open:
+            self.open = False
+            self._feed.ended(self)
+
+    def send(self, text: bytes) -> bool:
+        """Send a notification, given as all but its opening. False when the subscription has ended."""
+        if not self.open:
+            return False
+        if self.session.sink.notify(self._opening, text):
+            return True
+        self.session.close()
+        return False
+
+    def head(self, block: LiveBlock) -> bool:
+        """Send a head to this client alone. False when the subscription has ended."""
+        sent = self.send(notification_rest(block.header))
+        count_delivered(self._feed.cell, self.topic.kind, sent)
+        return sent
+
+    def logs(self, logs: Sequence[Log], *, removed: bool = False) -> bool:
+        """Send those logs of a block that match the filter to this client alone. False when the subscription has
+        ended."""
+        wanted, sent = self.topic.filter, 0
+        for log in logs:
+            if wanted is None or wanted.matches(log):
+                sent += self.send(log_text(log, removed=removed))
+        count_delivered(self._feed.cell, self.topic.kind, sent)
+        return self.open
+
+
+def log_text(log: Log, *, removed: bool = False) -> bytes:
+    """The notification of a log, all but its opening; `removed`: its block was abandoned."""
+    return notification_rest(as_removed(log.text) if removed else log.text)
+
+
+def count_delivered(cell: NetworkCell, kind: str, sent: int) -> None:
+    """Count so many notifications of a kind that were sent."""
+    if sent:
+        cell.delivered[kind] = cell.delivered.get(kind, 0) + sent

@@ -25,11 +25,11 @@ from rpcaccel.core.live.branch import WINDOW
 from rpcaccel.core.live.log_filter import EVERYTHING, LogFilter, covers
 from rpcaccel.core.live.subscription import LOGS
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
-from rpcaccel.core.wire.websocket_frames import CloseCode
+from rpcaccel.dataplane.event_loop import report_bug
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
 from rpcaccel.dataplane.live.held_logs import size_of
-from rpcaccel.dataplane.live.live_session import cut
-from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.live.live_session import LiveSubscription, cut
+from rpcaccel.dataplane.live.topics import Topics
 
 MANY = 64
 """Blocks that wait for their logs when the branch is held back."""
@@ -182,8 +182,7 @@ class LogTrack:
         self._items: deque[_Waiting | _Gone | _OwnGone | _Joining] = deque()
         self._waiting = 0
         """Blocks among the items."""
-        self._busy = False
-        """Is something being sent?"""
+        self._sending = False
         self._sent = _Remembered()
         self._own = _OwnBlocks()
         self._woken = asyncio.Event()
@@ -226,7 +225,7 @@ class LogTrack:
         """Let a subscription join behind everything that is queued; it was sent its `own` blocks before."""
         if not self._source.final_at_once:
             self._own.add(subscription, own)
-        if self._items or self._busy:
+        if self._items or self._sending:
             self._items.append(_Joining(subscription))
             self._woken.set()
         else:
@@ -250,7 +249,7 @@ class LogTrack:
         """Close the connections of all subscribers of logs, and forget everything."""
         items = list(self._items)
         self.clear()
-        self._topics.cut(LOGS, reason, CloseCode.RESTART, words)
+        self._topics.cut(LOGS, reason, words)
         for item in items:
             if isinstance(item, _Joining):
                 cut(item.subscription.session, self._cell, reason, words)
@@ -277,11 +276,11 @@ class LogTrack:
                 await self._wait(item)
                 continue
             self._items.popleft()
-            self._busy = True
+            self._sending = True
             try:
                 await self._send(item)
             finally:
-                self._busy = False
+                self._sending = False
 
     async def _send(self, item: _Waiting | _Gone | _OwnGone | _Joining) -> None:
         topics = self._topics
@@ -334,8 +333,7 @@ class LogTrack:
             item.logs = await self._source.logs(item.block, wanted, item.tries)
         except Exception as error:
             if not isinstance(error, NotFetched):
-                told = {"message": "logs for subscriptions were not fetched", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(told)
+                report_bug("logs for subscriptions were not fetched", error)
             item.tries += 1
             item.rests_until = self._clock() + pause(item.tries)
         item.task = None

@@ -11,7 +11,6 @@ import random
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -20,8 +19,10 @@ from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.live.subscription import PENDING
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.event_loop import report_bug
+from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.upstream.node_socket import NodeSocket, OnNotification, places
+from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
 
 POLL_EVERY = 1.0
 """Seconds between two polls of a filter at the least; half a block where that is longer."""
@@ -38,32 +39,6 @@ _AT_ONCE = 16
 _HASH = re.compile(rb'"0x[0-9a-f]{64}"')
 
 
-class PendingTopics(Protocol):
-    """The subscribers of a network (dataplane.live.topics.Topics)."""
-
-    @property
-    def whole_wanted(self) -> bool:
-        """Does anybody subscribe to whole transactions?"""
-        ...
-
-    async def pending(self, hashes: Sequence[bytes]) -> None:
-        """Send hashes, as raw JSON texts, to those who subscribe to hashes."""
-        ...
-
-    async def whole_pending(self, transactions: Sequence[bytes]) -> None:
-        """Send transactions, as raw JSON texts, to those who want them whole."""
-        ...
-
-
-class PendingSocket(Protocol):
-    """A WebSocket to a node (dataplane.upstream.node_socket.NodeSocket). Texts say why something failed."""
-
-    async def open(self) -> str: ...
-    async def follow(self, namespace: str, kind: str, heard: OnNotification) -> str: ...
-    async def ended(self) -> str: ...
-    async def close(self) -> None: ...
-
-
 class PendingTransactions:
     """The pending transactions of one network, told to its topics while `want` says that somebody subscribes."""
 
@@ -71,11 +46,11 @@ class PendingTransactions:
         self,
         network: Network,
         engine: Engine,
-        topics: PendingTopics,
+        topics: Topics,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
-        open_socket: Callable[[NodeSettings, str], PendingSocket] = NodeSocket,
+        open_socket: Callable[[NodeSettings, str], NodeSocket] = NodeSocket,
     ) -> None:
         self._network = network
         self._engine = engine
@@ -272,8 +247,7 @@ async def _attempt(work: Awaitable[bool]) -> bool:
         if _is_cancelled():
             raise
     except Exception as error:
-        told = {"message": "pending transactions are not followed for a moment", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(told)
+        report_bug("pending transactions are not followed for a moment", error)
     return False
 
 

@@ -22,11 +22,11 @@ from rpcaccel.core.live.branch import BLOCKS_AT_ONCE, ROOTS, Appended, BranchMov
 from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.websocket_frames import CloseCode
+from rpcaccel.dataplane.event_loop import report_bug
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
 from rpcaccel.dataplane.live.held_logs import HeldLogs, Portion, size_of
-from rpcaccel.dataplane.live.live_session import cut
+from rpcaccel.dataplane.live.live_session import LiveSubscription, cut
 from rpcaccel.dataplane.live.log_track import TOO_MANY_TAKEN_BACK, Own
-from rpcaccel.dataplane.live.topics import LiveSubscription
 
 MAX_UNREAD_BYTES = 256 * 1024
 """Bytes that a client may leave unread while it is sent what it missed; or half of what it may leave unread at all,
@@ -88,8 +88,7 @@ class Resumption:
         self._context = context
         self._branch = context.branch
         self._to = subscription
-        self._number = first
-        """The next block to send."""
+        self._next = first
         self._came = came
         self._arrived = context.branch.reached(came)
         """Has the branch been at the head that was served when the client came?"""
@@ -107,8 +106,7 @@ class Resumption:
         """Blocks that were sent, at least in part, and abandoned: what was sent of them is to be taken back."""
         self._sending = ""
         """The hash of the block whose logs are being sent, until it is abandoned."""
-        self._length = FIRST
-        """Blocks of the next range of logs."""
+        self._range_blocks = FIRST
         self._portion = context.held.portion
         """Bytes that the next portion of logs is thought to come to."""
         self._failures = 0
@@ -127,13 +125,13 @@ class Resumption:
         self._fork = move.low if self._fork is None else min(self._fork, move.low)
         self._arrived = self._arrived or block.hash == self._came.hash  # it was below the window
         if self._arrived and not self._ahead:
-            self._number = min(self._number, self._fork)
+            self._next = min(self._next, self._fork)
         if block.hash == self._sending:
             self._sending = ""
         for place, (sent, _) in enumerate(self._own):
             if sent.hash == block.hash:
                 self._gone.append(self._own.pop(place))
-                self._number = min(self._number, move.low)
+                self._next = min(self._next, move.low)
                 break
 
     async def run(self) -> None:
@@ -146,8 +144,7 @@ class Resumption:
                 await self._send_logs()
         except Exception as error:
             if not isinstance(error, NotFetched):
-                told = {"message": "resuming a subscription", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(told)
+                report_bug("resuming a subscription", error)
             if self._to.open:  # else the client has unsubscribed, and keeps its connection
                 cut(self._to.session, self._context.cell, CutReason.LATE, FAILED)
         finally:
@@ -170,8 +167,8 @@ class Resumption:
         self._arrived = self._arrived or (branch.reached(came) and not self._left)
         if not self._arrived:
             raise NotFetched("the head that was served when the client came was left before it was known", lacked=True)
-        await self._until(lambda: branch.tip.number >= self._number - 1, math.inf)  # the chain takes its time
-        floor = max(self._number, min(source.network.view.final + 1, branch.tip.number - ROOTS))
+        await self._until(lambda: branch.tip.number >= self._next - 1, math.inf)  # the chain takes its time
+        floor = max(self._next, min(source.network.view.final + 1, branch.tip.number - ROOTS))
         if not branch.reach(floor):
             self._context.wake()
             await self._until(lambda: branch.reach(floor), math.inf if source.final_at_once else WAIT_SECONDS)
@@ -223,16 +220,16 @@ class Resumption:
         branch, last = self._branch, None
         while await self._room():
             await self._take_back()
-            if self._number > branch.tip.number:
+            if self._next > branch.tip.number:
                 self._context.join(self._to, ())
                 return
-            if self._number < branch.first.number:
+            if self._next < branch.first.number:
                 last = await self._send_old_heads(last)
                 continue
             if last is not None and not branch.holds(last.number, last.hash):
                 raise NotFetched("a block that was sent is not on the branch", lacked=True)
             last = None
-            for block in branch.after(self._number - 1, 1):
+            for block in branch.after(self._next - 1, 1):
                 self._to.head(block)
                 self._own.append((block, ()))
                 self._went(block.number)
@@ -241,7 +238,7 @@ class Resumption:
         """Send the next blocks below the window, of which `last` is the one before, if one was sent; the newest one
         that was sent."""
         top = self._branch.first
-        blocks = await self._fetch(partial(self._linked, self._number, top, last))
+        blocks = await self._fetch(partial(self._linked, self._next, top, last))
         for block in blocks:
             if not await self._room():
                 break
@@ -249,7 +246,7 @@ class Resumption:
             self._went(block.number)
             last = block
         if not blocks:
-            self._number = top.number
+            self._next = top.number
         return last
 
     async def _linked(self, first: int, top: LiveBlock, last: LiveBlock | None, tries: int) -> list[LiveBlock]:
@@ -272,7 +269,7 @@ class Resumption:
 
     def _went(self, number: int, blocks: int = 1) -> None:
         """Note that blocks up to this number were sent."""
-        self._number = number + 1
+        self._next = number + 1
         self._context.cell.replayed += blocks
 
     # -- logs ---------------------------------------------------------------------------------------------------------
@@ -283,7 +280,7 @@ class Resumption:
             await self._take_back()
             if not self._to.open:
                 return
-            if self._number > branch.tip.number:
+            if self._next > branch.tip.number:
                 self._context.join(self._to, self._own)
                 return
             try:
@@ -294,7 +291,7 @@ class Resumption:
             except NotFetched:  # perhaps because a block was abandoned
                 self._failures += 1
                 if self._failures >= FETCH_TRIES:
-                    if self._number <= branch.aimed.number:
+                    if self._next <= branch.aimed.number:
                         raise
                     self._failures = 1  # the nodes that have the block are gone: it is served again, or replaced
                 await self._context.sleep(pause(self._failures))
@@ -341,19 +338,19 @@ class Resumption:
 
     async def _send_portion(self, portion: Portion) -> None:
         """Send the logs of the next blocks, below the window or in it."""
-        if self._number < self._branch.first.number:
+        if self._next < self._branch.first.number:
             await self._send_range(portion)
         else:
             await self._send_blocks(portion)
 
     async def _send_blocks(self, portion: Portion) -> None:
         """Send the logs of the next blocks of the window."""
-        blocks = self._branch.after(self._number - 1, _AHEAD)
+        blocks = self._branch.after(self._next - 1, _AHEAD)
         each, failed = await self._logs_of(blocks)
         while each and not portion.takes(sum(map(size_of, each))):
             self._portion = size_of(each.pop())
         for block, logs in zip(blocks, each, strict=False):
-            if self._branch.after(self._number - 1, 1) != [block]:
+            if self._branch.after(self._next - 1, 1) != [block]:
                 break  # a reorganisation began at it, or below
             if not await self._send_block(block, logs):
                 break
@@ -392,17 +389,17 @@ class Resumption:
 
     async def _send_range(self, portion: Portion) -> None:
         """Send the logs of the next blocks below the window. They are final: the branch may go on meanwhile."""
-        wanted, source, first = self._to.topic.filter, self._context.source, self._number
+        wanted, source, first = self._to.topic.filter, self._context.source, self._next
         assert wanted is not None
-        blocks = min(self._length, source.longest, self._branch.first.number - first)
+        blocks = min(self._range_blocks, source.longest, self._branch.first.number - first)
         try:
             async with self._context.gate:
                 logs = await source.logs_between(first, first + blocks - 1, wanted, self._failures)
         except NotFetched:  # perhaps because they are too many for one answer
-            self._length = max(1, blocks // FASTER)
+            self._range_blocks = max(1, blocks // FASTER)
             raise
         size, most = size_of(logs), self._context.held.portion
-        self._length = max(1, min(LONGEST, FASTER * blocks, blocks * most // max(1, size)))
+        self._range_blocks = max(1, min(LONGEST, FASTER * blocks, blocks * most // max(1, size)))
         if not portion.takes(size):
             self._portion = most if blocks > 1 else size
             return

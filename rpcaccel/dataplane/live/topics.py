@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
 
-from rpcaccel.core.live import log_filter, notification
-from rpcaccel.core.live.block import LiveBlock, Log
-from rpcaccel.core.live.block import removed as as_removed
+from rpcaccel.core.live import log_filter
+from rpcaccel.core.live.block import LiveBlock, Log, notification_rest
 from rpcaccel.core.live.log_filter import FilterIndex, LogFilter
-from rpcaccel.core.live.subscription import HEADS, LOGS, PENDING, Topic
-from rpcaccel.core.stats.counters import NetworkCell
+from rpcaccel.core.live.subscription import HEADS, LOGS, PENDING
+from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.stats.histogram import BOUNDS
 from rpcaccel.dataplane.event_loop import TURN_SECONDS
-from rpcaccel.dataplane.live.live_session import LiveSession
+from rpcaccel.dataplane.live.live_session import LiveSubscription, count_delivered, cut, log_text
 
 WHOLE = f"whole {PENDING}"
 """The key of subscriptions to whole pending transactions."""
@@ -27,89 +25,6 @@ _LOOK_EVERY = 8
 """Notifications between two looks at the clock. A power of 2."""
 _FEW = 100
 """Filters whose union is made anew at once when one of them goes."""
-
-
-class Feed(Protocol):
-    """What feeds a subscription: its network."""
-
-    cell: NetworkCell
-
-    def begin(self, subscription: LiveSubscription) -> None:
-        """Send what the subscription wants from now on: the answer to its subscribe is written."""
-        ...
-
-    def joined(self, subscription: LiveSubscription) -> None:
-        """Note that a subscription gets what comes from now on."""
-        ...
-
-    def ended(self, subscription: LiveSubscription) -> None:
-        """Forget a subscription that has ended."""
-        ...
-
-
-class LiveSubscription:
-    """One subscription of one client."""
-
-    __slots__ = ("_feed", "_opening", "id", "number", "open", "session", "topic")
-
-    def __init__(self, subscription_id: str, topic: Topic, session: LiveSession, feed: Feed) -> None:
-        self.id = subscription_id
-        self.topic = topic
-        self.session = session
-        self.open = True
-        """Has the client neither unsubscribed nor left?"""
-        self.number = 0
-        """The place in the order in which subscriptions joined the topics of the network; 0 before that."""
-        self._feed = feed
-        self._opening = notification.opening(topic.namespace, subscription_id)
-
-    def __repr__(self) -> str:
-        return f"<subscription {self.id} to {self.topic.kind}>"
-
-    @property
-    def unread(self) -> int:
-        """Bytes that the client has not taken yet."""
-        return self.session.sink.unread
-
-    def begin(self) -> None:
-        """Begin: the answer to the subscribe is written."""
-        self._feed.begin(self)
-
-    def join(self, number: int) -> None:
-        """Be sent what comes from now on, as the subscription of this number that joined."""
-        self.number = number
-        self._feed.joined(self)
-
-    def end(self) -> None:
-        """End: from now on the client is sent nothing more of it."""
-        if self.open:
-            self.open = False
-            self._feed.ended(self)
-
-    def send(self, text: bytes) -> bool:
-        """Send a notification, given as all but its opening. False when the subscription has ended."""
-        if not self.open:
-            return False
-        if self.session.sink.notify(self._opening, text):
-            return True
-        self.session.close()
-        return False
-
-    def head(self, block: LiveBlock) -> bool:
-        """Send a head to this client alone. False when the subscription has ended."""
-        sent = self.send(notification.rest(block.header))
-        _count(self._feed.cell, self.topic.kind, sent)
-        return sent
-
-    def logs(self, logs: Sequence[Log], *, removed: bool = False) -> bool:
-        """Send those logs of a block that match the filter to this client alone. False when the subscription has
-        ended."""
-        wanted, sent = self.topic.filter, 0
-        for log in logs:
-            if wanted is None or wanted.matches(log):
-                sent += self.send(_text(log, removed=removed))
-        _count(self._feed.cell, self.topic.kind, sent)
-        return self.open
 
 
 _Pairs = Iterable[tuple[LiveSubscription | None, bytes]]
@@ -122,8 +37,8 @@ class Topics:
     def __init__(self, cell: NetworkCell, clock: Callable[[], float]) -> None:
         self._cell = cell
         self._clock = clock
-        self._joined = 0
-        """Subscriptions that have joined so far."""
+        self.joined = 0
+        """How many subscriptions have ever joined."""
         self._plain: dict[str, dict[LiveSubscription, None]] = {}
         """The subscriptions to everything but logs, by kind; those to whole pending transactions under WHOLE."""
         self._logs: dict[LogFilter, dict[LiveSubscription, None]] = {}
@@ -136,11 +51,6 @@ class Topics:
 
     def __repr__(self) -> str:
         return f"<topics of {self._cell.network}: {len(self._plain)} kinds, {len(self._logs)} filters of logs>"
-
-    @property
-    def joined(self) -> int:
-        """How many subscriptions have ever joined."""
-        return self._joined
 
     @property
     def heads_wanted(self) -> bool:
@@ -167,8 +77,8 @@ class Topics:
 
     def add(self, subscription: LiveSubscription) -> None:
         """Let a subscription join: every delivery that begins from now on is for it as well."""
-        self._joined += 1
-        subscription.join(self._joined)
+        self.joined += 1
+        subscription.join(self.joined)
         wanted = subscription.topic.filter
         if wanted is None:
             self._plain.setdefault(_plain_kind(subscription), {})[subscription] = None
@@ -201,7 +111,7 @@ class Topics:
 
     async def heads(self, block: LiveBlock, since: float) -> None:
         """Send a new head. `since`: when it became the served head (monotonic seconds)."""
-        text = notification.rest(block.header)
+        text = notification_rest(block.header)
         await self._deliver(HEADS, ((one, text) for one in self._of(HEADS)), since)
 
     async def logs(
@@ -214,24 +124,19 @@ class Topics:
 
     async def pending(self, hashes: Sequence[bytes]) -> None:
         """Send pending transactions, given by their hashes (raw JSON texts)."""
-        pairs = ((one, notification.rest(text)) for text in hashes for one in self._of(PENDING))
+        pairs = ((one, notification_rest(text)) for text in hashes for one in self._of(PENDING))
         await self._deliver(PENDING, pairs, None)
 
     async def whole_pending(self, transactions: Sequence[bytes]) -> None:
         """Send pending transactions to those who want them whole (raw JSON texts)."""
-        pairs = ((one, notification.rest(text)) for text in transactions for one in self._of(WHOLE))
+        pairs = ((one, notification_rest(text)) for text in transactions for one in self._of(WHOLE))
         await self._deliver(PENDING, pairs, None)
 
-    def cut(self, kind: str, reason: str, code: int, words: str) -> None:
-        """Close every connection that has a subscription of this kind, and count them by reason.
-
-        Args:
-            code: the close code (RFC 6455 section 7.4.1).
-            words: what the client is told, at most 123 bytes.
-        """
+    def cut(self, kind: str, reason: CutReason, words: str) -> None:
+        """Close every connection that has a subscription of this kind, so that the client comes back, and count them by
+        reason; `words`: what the client is told, at most 123 bytes."""
         for one in self._of(kind):
-            if one.session.cut(code, words):
-                self._cell.cut[reason] = self._cell.cut.get(reason, 0) + 1
+            cut(one.session, self._cell, reason, words)
 
     def _of(self, kind: str) -> list[LiveSubscription]:
         """The subscriptions of a kind at this moment."""
@@ -247,13 +152,13 @@ class Topics:
                 if wanted is None:
                     yield None, b""
                     continue
-                text = text or _text(log, removed=removed)
+                text = text or log_text(log, removed=removed)
                 for one in list(self._logs.get(wanted, ())):
                     yield one, text
 
     async def _deliver(self, kind: str, pairs: _Pairs, since: float | None, joined: int | None = None) -> None:
         """Send notifications to the subscriptions that have joined by now, in turns of the loop."""
-        joined = self._joined if joined is None else joined
+        joined = self.joined if joined is None else joined
         async with self._turns.setdefault(kind, asyncio.Lock()):
             sent, turn_ends = 0, self._clock() + TURN_SECONDS
             for steps, (one, text) in enumerate(pairs, 1):
@@ -267,7 +172,7 @@ class Topics:
 
     def _note(self, kind: str, sent: int, since: float | None, now: float) -> None:
         """Count what was sent in one turn of the loop, all as late as the last of it."""
-        _count(self._cell, kind, sent)
+        count_delivered(self._cell, kind, sent)
         if since is not None and sent:
             late = max(0.0, now - since)
             self._cell.lateness.counts[bisect_left(BOUNDS, late)] += sent
@@ -279,12 +184,3 @@ class Topics:
 
 def _plain_kind(subscription: LiveSubscription) -> str:
     return WHOLE if subscription.topic.full else subscription.topic.kind
-
-
-def _text(log: Log, *, removed: bool) -> bytes:
-    return notification.rest(as_removed(log.text) if removed else log.text)
-
-
-def _count(cell: NetworkCell, kind: str, sent: int) -> None:
-    if sent:
-        cell.delivered[kind] = cell.delivered.get(kind, 0) + sent

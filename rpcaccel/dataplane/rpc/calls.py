@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core.client_limits import Client, LimitRefusal
 from rpcaccel.core.dispatch.outcome import Outcome, miss_reason, out_of_time
-from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import full_method
-from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Cell, Step, bump
+from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Step, bump
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
@@ -24,13 +21,12 @@ from rpcaccel.dataplane.event_loop import TURN_SECONDS
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.admission import NOBODY, Caller, PathRoute
+from rpcaccel.dataplane.rpc.batch import Batch, PlannedCall
 from rpcaccel.dataplane.rpc.error_notes import ErrorNotes
 from rpcaccel.dataplane.rpc.hit_memo import NO_HIT
-from rpcaccel.dataplane.rpc.observer import Observer
+from rpcaccel.dataplane.rpc.observers import Observer
 
 _UNTIMED = PARSED_OF - 1
-SHORT_ANSWER_BYTES = 256
-"""Bytes. An answer no longer than this has its place in a batch in any case: the error instead would be as long."""
 
 
 class Answered(Struct, frozen=True):
@@ -49,20 +45,6 @@ class Answered(Struct, frozen=True):
         return b"".join(self.parts)
 
 
-class _TakenCall(Struct, gc=False):
-    """A well-formed call with what is needed to fetch and to count its outcome."""
-
-    id: bytes | None
-    """Raw JSON text of the caller's id; None for a notification."""
-    plan: Plan
-    cell: Cell
-    started: float
-    """When the latency of the call began to count (monotonic seconds)."""
-    fork_epoch: int
-    """The fork epoch at which the call was planned."""
-    caller: Caller
-
-
 AnswerTold = Callable[[Answered | BaseException], None]
 """Called once with the answer to a request body, with CancelledError where nobody answers any more, or with a bug."""
 
@@ -71,7 +53,7 @@ class CallWait(Waiter, eq=False, kw_only=True):
     """The wait for a single call. Its caller sets `told`."""
 
     calls: Calls
-    taken: _TakenCall
+    taken: PlannedCall
     told: AnswerTold | None = None
     came: Outcome | BaseException | None = None
     """How the flight landed, if that was before anybody could be told."""
@@ -124,7 +106,7 @@ class Calls:
         if isinstance(decoded, Invalid):
             tally.refused("malformed")
             return Answered((jsonrpc.refusal(decoded),))
-        taken, outcome = self._take_up(decoded, route, caller, started)
+        taken, outcome = self._plan_call(decoded, route, caller, started)
         if outcome is not None:
             route.known.learn(body, taken.plan, outcome, self.settings.headers)
             return self.single(taken, outcome)
@@ -147,8 +129,8 @@ class Calls:
         self._engine.tally.batches += 1
         if guest is not None and (refused := guest.batch(len(members))) is not None:
             return Answered((jsonrpc.error_reply(b"null", refused.error),), http=refused.http)
-        batch = _Batch(members, self.settings.max_batch_answer)
-        self.take_turn(batch, route, caller)
+        batch = Batch(members, self.settings.max_batch_answer)
+        self.read_slice(batch, route, caller)
         return self.whole(batch, route, caller) if batch.settled else BatchFetch(self, batch, route, caller).begin()
 
     def _too_long(self) -> Answered:
@@ -159,14 +141,14 @@ class Calls:
         message = f"batch too long: more than {most} calls"
         return Answered((jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)),))
 
-    def whole(self, batch: _Batch, route: PathRoute, caller: Caller) -> Answered:
+    def whole(self, batch: Batch, route: PathRoute, caller: Caller) -> Answered:
         """The answer to a batch whose items are all settled."""
         if batch.full:
             self._engine.tally.refused("batch-answer-too-large")
             self.errors.turned_away(caller, route.network.name, batch.turned, batch.too_large)
-        return batch.answered()
+        return Answered(*batch.reply(), batch=True)
 
-    def take_turn(self, batch: _Batch, route: PathRoute, caller: Caller) -> None:
+    def read_slice(self, batch: Batch, route: PathRoute, caller: Caller) -> None:
         """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
         particular = caller.guest is not None or self.access is not None
         memory, now = self._engine.memory, self.clock()
@@ -183,11 +165,11 @@ class Calls:
                 now = self.clock()
                 known.count(memory, slot, len(result), now - started)
             else:
-                self._take(batch, position, text, route, caller, started)
+                self._read_item(batch, position, text, route, caller, started)
                 now = self.clock()
 
-    def _take(
-        self, batch: _Batch, position: int, text: bytes, route: PathRoute, caller: Caller, started: float
+    def _read_item(
+        self, batch: Batch, position: int, text: bytes, route: PathRoute, caller: Caller, started: float
     ) -> None:
         """Decode one item of a batch, and answer it at once, refuse it, or put it among the misses."""
         call = jsonrpc.decode_member(text)
@@ -198,7 +180,7 @@ class Calls:
         if batch.full:
             batch.turn_away(position, call.id, full_method(call.method, route.prefix))
             return
-        taken, outcome = self._take_up(call, route, caller, started)
+        taken, outcome = self._plan_call(call, route, caller, started)
         if outcome is None:
             batch.misses.append((position, taken))
             return
@@ -206,9 +188,9 @@ class Calls:
         self.count(taken, outcome)
         batch.settle(position, taken, outcome)
 
-    def _take_up(
+    def _plan_call(
         self, call: Call, route: PathRoute, caller: Caller, started: float
-    ) -> tuple[_TakenCall, Outcome | None]:
+    ) -> tuple[PlannedCall, Outcome | None]:
         """Plan a call, and give the answer that needs no waiting. A guest pays for the call, whoever answers it.
 
         Whether the call is refused is asked first: the params of a refused call are not read, and no plan is
@@ -240,7 +222,7 @@ class Calls:
                 route.accepted[call.method] = accepted
             elif not rule.known:
                 self.errors.called(plan.network, method)
-        return _TakenCall(call.id, plan, accepted[1], started, network.sight.view.fork_epoch, caller), outcome
+        return PlannedCall(call.id, plan, accepted[1], started, network.sight.view.fork_epoch, caller), outcome
 
     def _replay(self, network: Network, guest: Client | None, now: float, method: str, calls: int) -> Outcome | None:
         """Charge a guest for the calls by which it could get the old blocks that it subscribes to. Returns the refusal
@@ -249,7 +231,7 @@ class Calls:
         refusal = None if guest is None else guest.pay(method, rule.heavy, now, calls)
         return self._engine.refused(network, method, rule) if refusal is None else _outcome(refusal)
 
-    def fetch(self, taken: _TakenCall, route: PathRoute, waiter: Waiter) -> None:
+    def fetch(self, taken: PlannedCall, route: PathRoute, waiter: Waiter) -> None:
         """Fetch the outcome of a call that misses. The waiter may be told before this returns.
 
         When the client wants its answer, the wait ends as if the client left: the fetch goes on for others.
@@ -261,7 +243,7 @@ class Calls:
         if caller.ends is not None:
             waiter.within(caller.ends - self.clock(), out_of_time(plan.head))
 
-    def single(self, taken: _TakenCall, outcome: Outcome) -> Answered:
+    def single(self, taken: PlannedCall, outcome: Outcome) -> Answered:
         """Count the outcome of a single call, and write its reply."""
         self.count(taken, outcome)
         if taken.id is None:
@@ -270,7 +252,7 @@ class Calls:
             return Answered(jsonrpc.result_reply(taken.id, outcome.result), (outcome,), http=outcome.http)
         return Answered((jsonrpc.error_reply(taken.id, outcome.error or b"null"),), (outcome,), http=outcome.http)
 
-    def count(self, taken: _TakenCall, outcome: Outcome) -> None:
+    def count(self, taken: PlannedCall, outcome: Outcome) -> None:
         """Count the outcome of a call, and call the observer of every call."""
         seconds = self.clock() - taken.started
         size = len(outcome.result) if outcome.result is not None else 0
@@ -295,7 +277,7 @@ class BatchFetch:
 
     __slots__ = ("_batch", "_caller", "_calls", "_came", "_going_on", "_route", "_under_way", "told")
 
-    def __init__(self, calls: Calls, batch: _Batch, route: PathRoute, caller: Caller) -> None:
+    def __init__(self, calls: Calls, batch: Batch, route: PathRoute, caller: Caller) -> None:
         self._calls = calls
         self._batch = batch
         self._route = route
@@ -336,7 +318,7 @@ class BatchFetch:
         if self._came is not None:
             return
         try:
-            self._calls.take_turn(self._batch, self._route, self._caller)
+            self._calls.read_slice(self._batch, self._route, self._caller)
             if not self._batch.read:
                 asyncio.get_running_loop().call_soon(self._read_on)
             self._go_on()
@@ -358,7 +340,7 @@ class BatchFetch:
         if batch.settled and not self._under_way and self._came is None:
             self._end(calls.whole(batch, self._route, self._caller))
 
-    def _fetch(self, position: int, taken: _TakenCall) -> None:
+    def _fetch(self, position: int, taken: PlannedCall) -> None:
         if self._calls.access is not None:
             taken.caller = self._calls.access.another(taken.caller)
         taken.started = self._calls.clock()  # the wait for items before it is no part of its latency
@@ -388,7 +370,7 @@ class _ItemWait(Waiter, eq=False, kw_only=True):
 
     batch: BatchFetch
     position: int
-    taken: _TakenCall
+    taken: PlannedCall
 
     def landed(self, outcome: Outcome | BaseException) -> None:
         self.batch.landed(self, outcome)
@@ -410,76 +392,6 @@ async def answer_to(wait: AnswerWait) -> Answered:
     if isinstance(answered, BaseException):
         raise answered
     return answered
-
-
-class _Batch:
-    """A batch while its items are answered."""
-
-    __slots__ = ("full", "members", "misses", "most", "next", "outcomes", "replies", "room", "size", "turned")
-
-    def __init__(self, members: list[Raw], most: int) -> None:
-        """`most`: bytes of results and errors that the reply may have."""
-        self.members = members
-        self.size = len(members)
-        self.next = 0
-        """The position of the next item to look at."""
-        self.most = self.room = most
-        """Bytes of results and errors for which there is still room."""
-        self.full = False
-        """Was there no room for an answer? No further item is begun then; small answers under way may still fit."""
-        self.turned: dict[str, int] = {}
-        """Items whose answers found no room, by method."""
-        self.replies: list[tuple[bytes, bytes, bytes] | None] = [None] * self.size
-        """The replies by position, as jsonrpc.batch_reply takes them."""
-        self.outcomes: list[Outcome | None] = [None] * self.size
-        """The outcomes by position; those of known calls are without their results."""
-        self.misses: deque[tuple[int, _TakenCall]] = deque()
-        """Positions and calls that were read and must be fetched."""
-
-    @property
-    def read(self) -> bool:
-        """Have all items been looked at?"""
-        return self.next == self.size
-
-    @property
-    def settled(self) -> bool:
-        """Is there nothing left to wait for?"""
-        return self.read and not self.misses
-
-    @property
-    def too_large(self) -> str:
-        """The sentence for an item whose answer finds no room."""
-        return f"response too large: the answers of a batch have {self.most} bytes at the most; ask for less at once"
-
-    def settle(self, position: int, taken: _TakenCall, outcome: Outcome) -> None:
-        """Take the outcome of one item: its reply where there is room, none for a notification."""
-        call_id = taken.id
-        if call_id is None:
-            self.outcomes[position] = replace(outcome, result=b"", error=None)
-            return
-        found = outcome.result is not None
-        value = (outcome.result if found else outcome.error) or b"null"
-        if len(value) > max(self.room, SHORT_ANSWER_BYTES):
-            self.turn_away(position, call_id, taken.plan.method)
-            return
-        self.room -= len(value)
-        self.outcomes[position] = outcome
-        self.replies[position] = call_id, jsonrpc.RESULT if found else jsonrpc.ERROR, value
-
-    def turn_away(self, position: int, call_id: bytes | None, method: str) -> None:
-        """Refuse one item because there is no room for its answer. No further item is begun."""
-        self.full = True
-        self.turned[method] = self.turned.get(method, 0) + 1
-        error = jsonrpc.error_object(jsonrpc.RESPONSE_TOO_LARGE, self.too_large)
-        self.outcomes[position] = Outcome(source=AnswerSource.REFUSED, error=error)
-        if call_id is not None:
-            self.replies[position] = call_id, jsonrpc.ERROR, error
-
-    def answered(self) -> Answered:
-        """The reply to the whole batch, in the order of the items."""
-        said = [reply for reply in self.replies if reply is not None]
-        outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
-        return Answered(jsonrpc.batch_reply(said) if said else (), outcomes, batch=True)
 
 
 def _refused(guest: Client, method: str, heavy: bool, now: float) -> Outcome | None:

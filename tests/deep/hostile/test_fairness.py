@@ -7,7 +7,8 @@ import time
 
 import orjson
 
-from rpcaccel.dataplane.http.fast_protocol import LONGEST_PART, RequestState
+from rpcaccel.dataplane.http.aiohttp_server import MAX_PART_BYTES
+from rpcaccel.dataplane.http.fast_protocol import RequestState
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import HEAD, Conversation, call
 from tests.support.proxy import proxying
@@ -53,9 +54,9 @@ async def test_a_batch_of_hits_holds_the_loop_for_a_fraction_of_its_work() -> No
 
 async def test_a_large_body_that_comes_in_parts_is_not_put_together_anew_for_each_part() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, Conversation.open(proxy.worker.port) as drip:
-        for size in (1000, LONGEST_PART + 1):
+        for size in (1000, MAX_PART_BYTES + 1):
             drip.send(HEAD + b"Content-Length: %d\r\n\r\n" % (size + 2) + b" " * size)
-            state = RequestState.BODY if size < LONGEST_PART else RequestState.GIVEN
+            state = RequestState.BODY if size < MAX_PART_BYTES else RequestState.GIVEN
             await until(
                 lambda state=state: any(one.state is state and one.body_since for one in proxy.worker._lanes.open)
             )

@@ -8,11 +8,14 @@ from typing import Any
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.messages import Announced
 from rpcaccel.core.stats.counters import NetworkCell
-from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.live.follower import Follower
+from rpcaccel.dataplane.live.live_session import LiveSubscription
+from rpcaccel.dataplane.live.pending import PendingTransactions
+from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
 
 
-class FakeFollower:
+class FakeFollower(Follower):
     """Lets subscriptions join at once, and notes what it is told."""
 
     def __init__(self, network: Network, topics: Topics, cell: NetworkCell) -> None:
@@ -48,7 +51,7 @@ class FakeFollower:
         self.closed = True
 
 
-class FakePending:
+class FakePending(PendingTransactions):
     """Notes whether pending transactions are wanted."""
 
     def __init__(self, _network: Network, topics: Topics) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rpcaccel.core.live.subscription import HEADS
 from tests.support.dataplane.live_tree import Tree, TreeBlock, log_of, matches
-from tests.support.dataplane.live_world import LiveClient
+from tests.support.dataplane.live_world import LiveClient, LiveWorld
 
 Sent = list[tuple[bool, TreeBlock]]
 """Blocks in order; True: taken back."""
@@ -58,6 +58,11 @@ def notifications(sent: Sent, client: LiveClient) -> list[Any]:
         for place in range(len(block.logs))
         if matches(criteria, block.logs[place])
     ]
+
+
+def wanted(world: LiveWorld, client: LiveClient) -> list[Any]:
+    """What a perfect observer sends who begins when the client came."""
+    return notifications(perfect(world.tree, world.served, client.joined_at, client.first), client)
 
 
 def received(client: LiveClient) -> list[Any]:

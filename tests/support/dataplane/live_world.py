@@ -23,8 +23,8 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.follower import Follower
 from rpcaccel.dataplane.live.held_logs import HeldLogs
-from rpcaccel.dataplane.live.live_session import LiveSession
-from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.live.live_session import LiveSession, LiveSubscription
+from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.stores.base import NoStore
@@ -215,6 +215,20 @@ class LiveWorld:
             self.wait(2.0)
         self.known = len(self.served)
 
+    def __enter__(self) -> LiveWorld:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.close()
+        assert kind or not self.errors, self.errors
+
+    def nobody_answers(self, seconds: float) -> None:
+        """For so long, all calls are lost."""
+        for _ in range(int(seconds * 2)):
+            for call in self.sent:
+                call.lose()
+            self.wait(0.5)
+
     def close(self) -> None:
         async def end() -> None:
             await self.follower.close()
@@ -237,6 +251,31 @@ class LiveWorld:
         self.served.append(tip)
         self._hashed = hashed and not self.harmony
         self.see()
+
+    def serve(self, tip: str, *, hashed: bool = True) -> None:
+        """All nodes go to a block, which becomes the served head."""
+        for node in self.nodes:
+            node.tip = tip
+        self.tell(tip, hashed=hashed)
+
+    def advance(self, blocks: int = 1, *, hashed: bool = True, gaps: Sequence[int] = ()) -> str:
+        """All nodes go on by some blocks; the hash of the last one, which is served."""
+        tip = self.tree.grow(self.nodes[0].tip, blocks, gaps)
+        self.serve(tip, hashed=hashed)
+        return tip
+
+    def reorganise(self, depth: int, blocks: int, *, hashed: bool = True, gaps: Sequence[int] = ()) -> str:
+        """All nodes leave the newest blocks for others."""
+        low = self.tree.below(self.nodes[0].tip, self.nodes[0].head - depth)
+        tip = self.tree.grow(low.hash, blocks, gaps) if blocks else low.hash
+        self.serve(tip, hashed=hashed)
+        return tip
+
+    def hash_at(self, number: int) -> str:
+        """The hash of a block of the branch that is served."""
+        block = self.tree.at(self.served[-1], number)
+        assert block is not None
+        return block.hash
 
     def see(self) -> None:
         """The worker hears of the heads of all nodes."""

@@ -12,6 +12,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.fleet import gated_nodes
+from tests.support.proxy import Proxy, proxying
+
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 MASK = b"\x01\x7f\x00\xf3"
 FIELDS = {
@@ -140,3 +144,19 @@ class RawSocket:
                 return not await self.reader.read(1)
             except ConnectionError:
                 return True
+
+
+@asynccontextmanager
+async def web_socket(
+    path: str = "/", *, gated: bool = False, receives: int = 0, **more: Any
+) -> AsyncIterator[tuple[Proxy, RawSocket]]:
+    """A proxy over one node, and a WebSocket to it. `gated`: the node can hold calls back. `more`: headers of the
+    handshake by capitalised names, and settings of the proxy."""
+    fields = {name: value for name, value in more.items() if name[0].isupper()}
+    settings = {name: value for name, value in more.items() if name not in fields}
+    async with (
+        gated_nodes() if gated else harmony_nodes(1) as nodes,
+        proxying(nodes, **settings) as proxy,
+        RawSocket.open(proxy.worker.port, path, receives=receives, **fields) as client,
+    ):
+        yield proxy, client

@@ -1,4 +1,5 @@
-"""A node that misbehaves, and upstreams that call it; tests where both event loops count run on both: they differ."""
+"""A node that misbehaves, and upstreams that call it; what depends on the event loop runs on the program's own, uvloop,
+or on both: they differ."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -16,11 +17,9 @@ def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     name = item.path.name
-    if name.startswith("test_drain"):  # asyncio's own loop loses what it had accepted when its server was closed
+    if name.startswith(("test_drain", "test_half_closed", "test_websocket")):
         return {"uvloop": uvloop.new_event_loop}
-    if name.startswith(
-        ("test_upstream", "test_node_connection", "test_exchange", "test_half_closed", "test_unsent", "test_websocket")
-    ):
+    if name.startswith(("test_upstream", "test_node_connection", "test_exchange", "test_unsent")):
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
 

@@ -1,4 +1,4 @@
-"""A client that closes its sending half gets the answers to all it asked whole, on both lanes and both event loops."""
+"""A client that closes its sending half gets the answers to all it asked whole, on both lanes."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def test_an_answer_larger_than_the_bound_reaches_a_client_that_reads(odd: 
         conversation.send(call(1, BLOCK, *odd, params=[7, {}]))
         answering = asyncio.create_task(conversation.answer())
         while not answering.done():
-            proxy.worker._lanes.slow.look(monotonic(), read_timeout=60, write_timeout=60, max_unsent=MIB)
+            proxy.worker._lanes.slow.look(monotonic(), write_timeout=60, max_unsent=MIB)
             await asyncio.sleep(0.001)
         assert (await answering).body == b'{"jsonrpc":"2.0","id":1,"result":"%b"}' % (b"x" * 40 * MIB)
         assert proxy.worker.report().tally.refusals == {}
@@ -133,7 +133,7 @@ async def test_what_waits_for_many_is_kept_once() -> None:
         assert slot.entry is not None
         result, lanes = slot.entry.result, proxy.worker._lanes
         head, _, body = call(1, BLOCK, params=[7, {}]).partition(b"\r\n\r\n")
-        asked = lanes.head(head + b"\r\n\r\n")
+        asked = lanes.heads.read(head + b"\r\n\r\n")
         assert asked is not None
         known = lanes.shortcut.answer(asked, body, "")
         assert isinstance(known, tuple)

@@ -27,15 +27,6 @@ def test_the_first_block_is_wanted_by_its_hash_and_not_sent() -> None:
     assert branch.moves() == []
 
 
-def test_the_next_block_is_wanted_by_its_hash() -> None:
-    branch = begun()
-    branch.aim(101, "101a")
-    assert branch.moves() == []
-    assert branch.wants() == [Want(101, "101a")]
-    give(branch, block(101))
-    assert said(branch.moves()) == ["101a"]
-
-
 def test_blocks_between_are_wanted_by_number_side_by_side() -> None:
     branch = begun()
     branch.aim(104, "104a")
@@ -85,12 +76,6 @@ def test_a_head_that_goes_back_on_its_branch_sends_nothing() -> None:
         branch.aim(number, block_hash)
         assert branch.moves() == []
         assert all(want.number < 100 for want in branch.wants())
-
-
-def test_a_lower_head_on_another_branch_is_a_reorganisation() -> None:
-    branch = begun()
-    followed(branch, 103, "103a", block(101), block(102), block(103))
-    assert followed(branch, 102, "102b", block(102, "b", "101a")) == ["-102a", "-103a", "102b"]
 
 
 def test_a_branch_that_comes_back_is_not_fetched_again() -> None:
@@ -248,15 +233,6 @@ def test_a_pushed_header_takes_the_place_of_a_fetch() -> None:
     assert isinstance(move, Appended)
     assert move.announced
     assert move.block.header == b"as the node sent it"
-
-
-def test_pushed_headers_that_are_late_or_of_another_branch_change_nothing() -> None:
-    branch = begun()
-    for one in (block(101, "x", "100a"), block(100), block(99), block(105)):
-        branch.announce(one)
-    assert followed(branch, 101, "101a", block(101)) == ["101a"]
-    branch.announce(block(101))
-    assert branch.moves() == []
 
 
 def test_pushed_headers_are_bounded() -> None:

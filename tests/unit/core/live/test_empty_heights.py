@@ -121,5 +121,5 @@ def test_a_reorganisation_over_empty_heights_takes_back_what_stood_there() -> No
 def test_nodes_that_have_nothing_are_not_asked_about_all_heights() -> None:
     branch, node = begun(), Node()
     branch.aim(10**9)
-    assert told(branch, node, 500) == []
+    assert told(branch, node) == []
     assert max(want.number for want in branch.wants()) <= 100 + MOST_EMPTY + FAR

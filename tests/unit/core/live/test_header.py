@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel import chains
-from rpcaccel.core.live import notification
-from rpcaccel.core.live.block import LONGEST_HEADER, NotLogs, read_logs, removed
+from rpcaccel.core.live.block import (
+    LONGEST_HEADER,
+    NotLogs,
+    notification_opening,
+    notification_rest,
+    read_logs,
+    removed,
+)
 from rpcaccel.core.live.header import HeaderForm, NotABlock, read_block, read_pushed
 from tests.support.services import SUPPORT
 
@@ -161,7 +167,7 @@ def test_what_are_no_logs_is_said_to_be_none(said: bytes) -> None:
 
 
 def test_a_notification_is_the_bytes_that_nodes_send() -> None:
-    sent = notification.opening("eth", "0x9b8f28a81bfeefbec6a35e76555d95f6") + notification.rest(b'"0x12"')
+    sent = notification_opening("eth", "0x9b8f28a81bfeefbec6a35e76555d95f6") + notification_rest(b'"0x12"')
     assert sent == (
         b'{"jsonrpc":"2.0","method":"eth_subscription","params":'
         b'{"subscription":"0x9b8f28a81bfeefbec6a35e76555d95f6","result":"0x12"}}'

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.live.block import Log
-from rpcaccel.core.live.log_filter import EVERYTHING, MOST_SHARED, FilterIndex, LogFilter, covers, union
+from rpcaccel.core.live.log_filter import EVERYTHING, MOST_SHARED, FilterIndex, LogFilter, covers, may_match, union
 
 _WORDS = st.sampled_from(["0xa", "0xb", "0xc"])
 _POSITION = st.lists(_WORDS, max_size=2)
@@ -42,17 +42,6 @@ def test_a_filter_has_one_form_and_means_what_was_written(addresses, topics, one
     assert wanted.matches(one) == means(addresses, topics, one)
 
 
-@pytest.mark.parametrize(
-    ("topics", "matching"),
-    [((), [0, 1, 2]), (((),), [1, 2]), (((), ()), [2]), ((("0xa",), ()), [2]), ((("0xb",),), [])],
-)
-def test_positions_that_name_nothing_ask_for_logs_that_have_them(
-    topics: tuple[tuple[str, ...], ...], matching: list[int]
-) -> None:
-    logs = [log("0x1"), log("0x1", "0xa"), log("0x1", "0xa", "0xb")]
-    assert [at for at, one in enumerate(logs) if LogFilter((), topics).matches(one)] == matching
-
-
 @given(st.lists(FILTERS, min_size=1, max_size=5), LOGS)
 def test_a_union_misses_nothing_that_a_member_matches(filters: list[LogFilter], one: Log) -> None:
     together = union(filters)
@@ -68,11 +57,6 @@ def test_a_filter_that_covers_another_matches_all_that_the_other_does(
     assert covers(EVERYTHING, narrow)
     if covers(wide, narrow) and narrow.matches(one):
         assert wide.matches(one)
-
-
-def test_a_filter_of_more_positions_covers_none_of_fewer() -> None:
-    assert not covers(LogFilter((), ((), ())), LogFilter((), ((),)))
-    assert covers(LogFilter((), ((),)), LogFilter((), ((), ())))
 
 
 def test_the_union_of_one_filter_is_that_filter_and_of_too_many_addresses_is_all() -> None:
@@ -170,3 +154,52 @@ def test_a_filter_with_very_many_combinations_has_few_places_and_is_found() -> N
     assert matching(index, log("0x0001", "0x0002", "0x0003", "0xa"))
     assert not matching(index, log("0x0001", "0x0002", "nothing", "0xa"))
     assert not matching(index, log("0x0001", "0x0002", "0x0003", "0xb"))
+
+
+# -- blooms ----------------------------------------------------------------------------------------------------------
+
+ADDRESS = "0x095e7baea6a6c7c4c2dfeb977efac326af552d87"
+TOPIC = "0x" + "0" * 64
+OTHER = "0x" + "1" * 64
+BITS = (222, 698, 1980, 269, 1163, 1241)
+"""The bits of ADDRESS and of TOPIC, as go-ethereum numbers them."""
+BLOOM = f"0x{sum(1 << bit for bit in BITS):0512x}"
+
+
+def header(bloom: str) -> bytes:
+    return b'{"number":"0x1","logsBloom":"%b"}' % bloom.encode()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "may"),
+    [
+        (EVERYTHING, True),
+        (LogFilter.of([ADDRESS]), True),
+        (LogFilter.of([OTHER[:42], ADDRESS]), True),
+        (LogFilter.of([OTHER[:42]]), False),
+        (LogFilter.of([], [[TOPIC]]), True),
+        (LogFilter.of([], [[OTHER, TOPIC]]), True),
+        (LogFilter.of([], [[OTHER]]), False),
+        (LogFilter.of([ADDRESS], [[], [OTHER]]), False),
+        (LogFilter.of([ADDRESS], [[], []]), True),
+    ],
+)
+def test_a_block_may_have_the_logs_whose_words_are_in_its_bloom(wanted: LogFilter, may: bool) -> None:
+    assert may_match(header(BLOOM), wanted) is may
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"{}",
+        b"null",
+        b"no JSON",
+        b'{"logsBloom":null}',
+        header("0x" + "0" * 512),
+        header("0x" + "f" * 512),
+        header("0x01"),
+        header("0x" + "x" * 512),
+    ],
+)
+def test_a_header_without_a_bloom_says_nothing(said: bytes) -> None:
+    assert not may_match(said, EVERYTHING)

@@ -14,7 +14,7 @@ import pytest
 from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
 from tests.support.dataplane.conversation import HEAD, Conversation, call
 from tests.support.fleet import GatedNode
-from tests.support.proxy import BreakingClock, Proxy, proxying
+from tests.support.proxy import Proxy, proxying
 from tests.support.waiting import until
 
 BLOCK = "hmyv2_getBlockByNumber"
@@ -135,11 +135,3 @@ async def test_a_write_goes_on_when_its_client_breaks_off(odd: tuple[bytes, ...]
         await until(lambda: proxy.worker.report().nodes[0].in_flight == 0)
         (cell,) = proxy.worker.report().tally.nodes
         assert cell.latency.count == 1
-
-
-async def test_a_bug_of_ours_is_a_500_without_a_word_about_it() -> None:
-    clock = BreakingClock()
-    async with harmony_nodes(1) as nodes, proxying(nodes, clock=clock) as proxy:
-        clock.break_once()
-        reply = await proxy.call(BLOCK, 26, {})
-        assert (reply.status, reply.error) == (500, {"code": -32603, "message": "internal error"})

@@ -259,9 +259,22 @@ async def test_a_leader_in_haste_leaves_the_flight_to_its_followers(held: tuple[
     assert ((await following).cache, node.counts.calls) == ("flight", 1)
 
 
-@pytest.mark.parametrize("told", ["soon", "0", "-1s"])
-async def test_a_time_that_cannot_be_understood_is_refused(told: str) -> None:
+async def test_a_time_that_cannot_be_understood_is_refused_and_the_request_is_counted_out() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, clients={"anonymous": {"concurrency": 1}}) as proxy:
+        for told in ("soon", "0", "-1s"):
+            reply = await proxy.post(CALL, X_Rpcaccel_Timeout=told)
+            assert (reply.status, reply.error["code"]) == (400, -32600)
+            assert "X-Rpcaccel-Timeout" in reply.error["message"]
+        assert (await proxy.post(CALL)).status == 200
+        assert proxy.worker.report().tally.refusals == {"malformed": 3}
+
+
+async def test_every_answer_while_draining_ends_its_connection() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
-        reply = await proxy.post(CALL, X_Rpcaccel_Timeout=told)
-        assert (reply.status, reply.error["code"]) == (400, -32600)
-        assert "X-Rpcaccel-Timeout" in reply.error["message"]
+        proxy.worker._front.draining = True
+        replies = [await proxy.get("/healthz"), await proxy.get("/readyz"), await proxy.post(CALL)]
+        assert [(reply.status, reply.headers["Connection"]) for reply in replies] == [
+            (200, "close"),
+            (503, "close"),
+            (200, "close"),
+        ]

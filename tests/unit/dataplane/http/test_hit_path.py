@@ -7,7 +7,6 @@ import gzip
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from math import inf
 from time import monotonic
 from typing import Any
 
@@ -18,6 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core import client_limits
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.dataplane.http.handler import INLINE_GZIP
@@ -103,7 +103,7 @@ def shortened(proxy: Proxy) -> bool:
     lanes = proxy.worker._lanes.open
     used = any(lane._used for lane in lanes)
     for lane in lanes:
-        lane.look(monotonic(), inf, inf)  # which forgets it
+        lane.look(monotonic(), HttpSettings())  # which forgets it
     return used
 
 
@@ -286,7 +286,7 @@ async def test_a_connection_it_answers_on_is_not_idle() -> None:
             transport = lane.transport
             assert transport is not None
             for seconds, ends in ((100.0, False), (74.0, False), (76.0, True)):
-                lane.look(lane._touched + seconds, 75.0, 30.0)
+                lane.look(lane._touched + seconds, HttpSettings())
                 assert transport.is_closing() == ends
 
 

@@ -16,7 +16,18 @@ from rpcaccel.core.client_limits import hashed, make
 from rpcaccel.dataplane.http.websocket import WebSocket
 from rpcaccel.dataplane.http.websocket_writer import SocketState
 from rpcaccel.simnode.server.factories import harmony_nodes
-from tests.support.dataplane.raw_socket import BINARY, CLOSE, PING, PONG, TEXT, RawSocket, frame, handshake, squeezed
+from tests.support.dataplane.raw_socket import (
+    BINARY,
+    CLOSE,
+    PING,
+    PONG,
+    TEXT,
+    RawSocket,
+    frame,
+    handshake,
+    squeezed,
+    web_socket,
+)
 from tests.support.fleet import gated_nodes
 from tests.support.properties import examples
 from tests.support.proxy import BreakingClock, Proxy, proxying, settings_for
@@ -60,7 +71,7 @@ def tally(proxy: Proxy) -> Any:
 
 @pytest.mark.parametrize("body", BODIES)
 async def test_an_answer_is_what_a_post_would_have_got(body: bytes) -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket() as (proxy, client):
         posted = await proxy.post(body)
         client.send(frame(body))
         assert await client.got() == (TEXT, posted.body, False)
@@ -70,7 +81,7 @@ async def test_an_answer_is_what_a_post_would_have_got(body: bytes) -> None:
 
 async def test_binary_data_that_is_no_text_is_answered_as_a_post_is() -> None:
     body = b'{"id":"\xff","method":"eth_chainId"}'
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket() as (proxy, client):
         posted = await proxy.post(body)
         client.send(frame(body, BINARY))
         assert await client.got() == (TEXT, posted.body, False)
@@ -79,24 +90,20 @@ async def test_binary_data_that_is_no_text_is_answered_as_a_post_is() -> None:
 @pytest.mark.parametrize("path", ["/api/v1/hmy/v2", "/harmony-s0", "/harmony-s0/api/v1/eth", "/?x=1"])
 async def test_a_path_means_what_it_means_for_post(path: str) -> None:
     call = b'{"id":1,"method":"getBlockByNumber","params":["0x1a",false]}'
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port, path) as client:
+    async with web_socket(path) as (proxy, client):
         client.send(frame(call))
         assert (await client.got()).payload == (await proxy.post(call, path)).body
 
 
 async def test_nothing_is_said_to_notifications_and_they_are_counted() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket() as (proxy, client):
         client.send(frame(b'{"method":"eth_chainId"}') + frame(b'[{"method":"eth_chainId"}]'))
         assert (await client.call(CHAIN))["id"] == 7
         assert (tally(proxy).requests, tally(proxy).batches, tally(proxy).in_flight) == (3, 1, 0)
 
 
 async def test_nothing_is_said_to_notifications_where_answers_of_any_length_are_compressed() -> None:
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes, http={"gzip_from": 0}) as proxy,
-        RawSocket.open(proxy.worker.port, Sec_WebSocket_Extensions="permessage-deflate") as client,
-    ):
+    async with web_socket(Sec_WebSocket_Extensions="permessage-deflate", http={"gzip_from": 0}) as (_, client):
         client.send(frame(b'{"method":"eth_chainId"}') + frame(b"", PING))
         assert (await client.got()).opcode == PONG
 
@@ -118,11 +125,7 @@ STREAM = b"".join(
 @given(st.sets(st.integers(1, len(STREAM) - 1), max_size=12))
 def test_however_the_bytes_are_cut_the_answers_are_the_same(cuts: set[int]) -> None:
     async def talk() -> None:
-        async with (
-            harmony_nodes(1) as nodes,
-            proxying(nodes) as proxy,
-            RawSocket.open(proxy.worker.port, Sec_WebSocket_Extensions="permessage-deflate") as client,
-        ):
+        async with web_socket(Sec_WebSocket_Extensions="permessage-deflate") as (proxy, client):
             server, edges = socket_of(proxy), [0, *sorted(cuts), len(STREAM)]
             for start, end in pairwise(edges):
                 server.data_received(STREAM[start:end])
@@ -192,23 +195,19 @@ async def test_a_handshake_of_a_client_that_sends_no_more_ends_the_connection() 
 
 
 async def test_answers_overtake_one_another() -> None:
-    async with gated_nodes() as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
-        nodes[0].hold("hmyv2_getBlockByNumber")
+    async with web_socket(gated=True) as (proxy, client):
+        proxy.nodes[0].hold("hmyv2_getBlockByNumber")
         client.send(frame(BLOCK) + frame(CHAIN))
         assert (await client.got()).json["id"] == 7
         assert tally(proxy).in_flight == 1
-        nodes[0].release()
+        proxy.nodes[0].release()
         assert (await client.got()).json["result"]["number"] == 26
         assert tally(proxy).in_flight == 0
 
 
 async def test_no_more_messages_are_read_than_may_be_answered_at_once() -> None:
-    async with (
-        gated_nodes() as nodes,
-        proxying(nodes, http={"websocket": {"at_once": 3}}) as proxy,
-        RawSocket.open(proxy.worker.port) as client,
-    ):
-        nodes[0].hold("hmyv2_getBlockByNumber")
+    async with web_socket(gated=True, http={"websocket": {"at_once": 3}}) as (proxy, client):
+        proxy.nodes[0].hold("hmyv2_getBlockByNumber")
         for number in range(8):
             client.send(frame(BLOCK.replace(b"26", b"%d" % number).replace(b'"id":1', b'"id":%d' % number)))
         await until(lambda: tally(proxy).requests == 3)
@@ -216,13 +215,13 @@ async def test_no_more_messages_are_read_than_may_be_answered_at_once() -> None:
         assert transport is not None
         await until(lambda: not transport.is_reading())
         assert tally(proxy).requests == 3
-        nodes[0].release()
+        proxy.nodes[0].release()
         assert {(await client.got()).json["id"] for _ in range(8)} == set(range(8))
         assert transport.is_reading()
 
 
 async def test_who_sends_many_at_once_lets_others_have_their_turn() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket() as (proxy, client):
         server, turns = socket_of(proxy), 0
         server.data_received(frame(CHAIN) * 2000)
         assert server.transport is not None
@@ -278,7 +277,7 @@ async def test_a_client_that_leaves_as_its_answer_is_compressed_is_counted_out()
 
 
 async def test_pings_are_answered_with_what_they_say() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket() as (_, client):
         for payload in (b"", b"x" * 125):
             client.send(frame(payload, PING))
             assert await client.got() == (PONG, payload, False)
@@ -316,27 +315,19 @@ async def test_who_breaks_the_rules_is_told_and_closed_and_others_are_not(sent: 
 
 
 async def test_a_compressed_bomb_is_refused() -> None:
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes) as proxy,
-        RawSocket.open(proxy.worker.port, Sec_WebSocket_Extensions="permessage-deflate") as client,
-    ):
+    async with web_socket(Sec_WebSocket_Extensions="permessage-deflate") as (_, client):
         client.send(squeezed(b" " * (200 << 20)))
         assert (await client.got()).closed[0] == 1009
 
 
 async def test_the_largest_message_is_taken() -> None:
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes, http={"max_body": 1000}) as proxy,
-        RawSocket.open(proxy.worker.port) as client,
-    ):
+    async with web_socket(http={"max_body": 1000}) as (_, client):
         assert (await client.call(CHAIN.ljust(1000)))["id"] == 7
 
 
 @pytest.mark.parametrize("payload", [b"\x03\xe8", b"\x03\xe9bye", b"\x0f\xa0", b""])
 async def test_a_close_is_answered_with_its_code_and_the_connection_ends(payload: bytes) -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket() as (proxy, client):
         client.send(frame(payload, CLOSE) + frame(CHAIN))
         assert await client.got() == (CLOSE, payload[:2], False)
         assert await client.ended()
@@ -366,22 +357,18 @@ async def test_keys_and_their_limits_hold_for_messages() -> None:
                 (2, -32005),
             ]
             async with RawSocket.open(proxy.worker.port, X_Api_Key=key):
-                assert proxy.worker._lanes.websockets._by_holder == {"key:shop": 2}
+                assert proxy.worker._lanes.websockets.by_holder == {"key:shop": 2}
 
 
 async def test_a_message_over_a_limit_is_refused_with_its_id_and_the_connection_stays() -> None:
-    async with (
-        gated_nodes() as nodes,
-        proxying(nodes, http={"max_in_flight": 1}) as proxy,
-        RawSocket.open(proxy.worker.port) as client,
-    ):
-        nodes[0].hold("hmyv2_getBlockByNumber")
+    async with web_socket(gated=True, http={"max_in_flight": 1}) as (proxy, client):
+        proxy.nodes[0].hold("hmyv2_getBlockByNumber")
         client.send(frame(BLOCK))
-        await nodes[0].arrived.wait()
+        await proxy.nodes[0].arrived.wait()
         for body, call_id in ((CHAIN, 7), (b"[" + CHAIN + b"]", None), (b"{", None), (b'{"method":"x"}', None)):
             refused = await client.call(body)
             assert (refused["id"], refused["error"]["code"]) == (call_id, -32005)
-        nodes[0].release()
+        proxy.nodes[0].release()
         assert (await client.got()).json["id"] == 1
         assert (await client.call(CHAIN))["result"]
         assert tally(proxy).refusals == {"in-flight": 4}
@@ -389,11 +376,7 @@ async def test_a_message_over_a_limit_is_refused_with_its_id_and_the_connection_
 
 async def test_a_bug_is_answered_and_the_connection_stays() -> None:
     clock = BreakingClock()
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes, clock=clock) as proxy,
-        RawSocket.open(proxy.worker.port) as ws,
-    ):
+    async with web_socket(clock=clock) as (proxy, ws):
         clock.break_once()
         refused = await ws.call(CHAIN)
         assert (refused["id"], refused["error"]["message"]) == (7, "internal error")
@@ -402,14 +385,10 @@ async def test_a_bug_is_answered_and_the_connection_stays() -> None:
 
 
 async def test_the_time_that_a_client_will_wait_is_named_in_the_handshake() -> None:
-    async with (
-        gated_nodes() as nodes,
-        proxying(nodes) as proxy,
-        RawSocket.open(proxy.worker.port, X_Rpcaccel_Timeout="20ms") as client,
-    ):
-        nodes[0].hold("hmyv2_getBlockByNumber")
+    async with web_socket(gated=True, X_Rpcaccel_Timeout="20ms") as (proxy, client):
+        proxy.nodes[0].hold("hmyv2_getBlockByNumber")
         assert "error" in await client.call(BLOCK)
-        nodes[0].release()
+        proxy.nodes[0].release()
 
 
 async def test_a_network_that_is_gone_is_told_and_its_connections_are_closed() -> None:
@@ -444,7 +423,7 @@ async def test_settings_changed_at_run_time_hold_for_open_connections() -> None:
 
 
 async def test_a_message_in_many_fragments_lets_others_have_their_turn() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket() as (proxy, client):
         server, turns = socket_of(proxy), 0
         server.data_received(frame(CHAIN[:9], fin=False) + frame(b"", 0, fin=False) * 5000 + frame(CHAIN[9:], 0))
         while not tally(proxy).requests:

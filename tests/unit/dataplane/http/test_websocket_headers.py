@@ -9,7 +9,7 @@ from rpcaccel.core.client_limits import hashed
 from rpcaccel.dataplane.http.connections import READ_LATER
 from rpcaccel.dataplane.rpc.admission import Headers
 from rpcaccel.simnode.server.factories import harmony_nodes
-from tests.support.dataplane.raw_socket import RawSocket, frame, handshake
+from tests.support.dataplane.raw_socket import RawSocket, frame, handshake, web_socket
 from tests.support.proxy import Proxy, proxying
 from tests.support.waiting import until
 
@@ -65,10 +65,9 @@ async def test_a_handshake_over_the_limit_of_a_header_is_refused_however_it_come
 async def test_of_a_handshake_is_kept_what_its_messages_are_read_by() -> None:
     clients = {"keys": {"shop": {"hashes": [hashed("k" * 20)]}}, "trusted_proxies": ["127.0.0.1"]}
     kept = {"X_Request_ID": "mine", "Forwarded": "for=1.2.3.4"}
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes, clients=clients, log={"access": True}) as proxy,
-        RawSocket.open(proxy.worker.port, **kept, Cookie="c", X_Junk="j" * 9000) as client,
+    async with web_socket(**kept, Cookie="c", X_Junk="j" * 9000, clients=clients, log={"access": True}) as (
+        proxy,
+        client,
     ):
         (socket,) = proxy.worker._lanes.websockets.open
         found = {name: socket.head.headers.get(name, "") for name in ("x-request-id", "forwarded", "cookie", "x-junk")}

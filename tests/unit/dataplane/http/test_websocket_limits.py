@@ -19,7 +19,7 @@ from rpcaccel.dataplane.http.websocket_writer import FAREWELL, SocketState
 from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
 from rpcaccel.dataplane.rpc.calls import CallWait
 from rpcaccel.simnode.server.factories import harmony_nodes
-from tests.support.dataplane.raw_socket import CLOSE, PING, TEXT, RawSocket, frame, handshake
+from tests.support.dataplane.raw_socket import CLOSE, PING, TEXT, RawSocket, frame, handshake, web_socket
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import Proxy, proxying, settings_for
 from tests.support.waiting import until
@@ -158,10 +158,10 @@ async def test_there_may_be_so_many_and_so_many_of_one_client() -> None:
             status, headers, _ = await refused(proxy, X_Forwarded_For="1.1.1.1")
             assert (status, headers["retry-after"]) == (429, "1")
             async with RawSocket.open(port, X_Forwarded_For="2001:db8::1"):
-                assert "address:2001:db8::/64" in proxy.worker._lanes.websockets._by_holder
+                assert "address:2001:db8::/64" in proxy.worker._lanes.websockets.by_holder
                 assert (await refused(proxy, X_Forwarded_For="3.3.3.3"))[0] == 503
         await until(lambda: not sockets(proxy))
-        assert proxy.worker._lanes.websockets._by_holder == {}
+        assert proxy.worker._lanes.websockets.by_holder == {}
         assert tally(proxy).refusals == {"websocket-client": 1, "websocket-full": 1}
 
 
@@ -185,12 +185,12 @@ async def test_what_a_message_subscribes_to_begins_behind_its_answer_and_ends_wi
 
 
 async def test_a_bug_that_is_met_later_is_told_with_the_id_and_what_was_subscribed_to_ends() -> None:
-    async with gated_nodes() as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket(gated=True) as (proxy, client):
         (server,) = sockets(proxy)
         session = Subscribed(server)
-        nodes[0].hold("hmyv2_getBlockByNumber")
+        proxy.nodes[0].hold("hmyv2_getBlockByNumber")
         client.send(frame(BLOCK.replace(b'"id":1', b'"id":"mine"')))
-        await nodes[0].arrived.wait()
+        await proxy.nodes[0].arrived.wait()
         (pending,) = server._running
         assert isinstance(pending, CallWait)
         pending.landed(ValueError("a bug"))
@@ -198,16 +198,12 @@ async def test_a_bug_that_is_met_later_is_told_with_the_id_and_what_was_subscrib
         assert (told["id"], told["error"]["message"]) == ("mine", "internal error")
         assert session.heard == ["dropped"]
         assert (tally(proxy).refusals, tally(proxy).in_flight) == ({"bug": 1}, 0)
-        nodes[0].release()
+        proxy.nodes[0].release()
 
 
 async def test_a_subscriber_that_leaves_too_much_unread_is_told_and_closed() -> None:
     limits = {"websocket": {"queue": 256 * KIB}, "write_timeout": 60}
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes, http=limits) as proxy,
-        RawSocket.open(proxy.worker.port, receives=4096) as client,
-    ):
+    async with web_socket(receives=4096, http=limits) as (proxy, client):
         (server,) = sockets(proxy)
         Subscribed(server)
         sent, text = 0, b'"%b"' % (b"x" * 10_000)
@@ -224,11 +220,7 @@ async def test_a_subscriber_that_leaves_too_much_unread_is_told_and_closed() -> 
 
 
 async def test_answers_that_were_asked_for_do_not_count_against_notifications() -> None:
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes, http={"websocket": {"queue": 64 * KIB}}) as proxy,
-        RawSocket.open(proxy.worker.port, receives=4096) as client,
-    ):
+    async with web_socket(receives=4096, http={"websocket": {"queue": 64 * KIB}}) as (proxy, client):
         (server,) = sockets(proxy)
         server.pause_writing()
         server.write((text_header(10 * MIB), b"x" * 10 * MIB))
@@ -241,18 +233,14 @@ async def test_answers_that_were_asked_for_do_not_count_against_notifications() 
 
 
 async def test_a_client_below_its_bounds_is_not_given_up_because_it_takes_little() -> None:
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes, http={"write_timeout": 10}) as proxy,
-        RawSocket.open(proxy.worker.port, receives=4096) as client,
-    ):
+    async with web_socket(receives=4096, http={"write_timeout": 10}) as (proxy, client):
         (server,) = sockets(proxy)
         Subscribed(server)
         while not server.writing_paused:
             server.notify(b"x" * 10_000)
         began, settings = server._silence.heard, proxy.worker._front.settings
         slow = proxy.worker._lanes.slow
-        slow.look(began + 1000.0, read_timeout=30.0, write_timeout=10.0, max_unsent=MIB)
+        slow.look(began + 1000.0, write_timeout=10.0, max_unsent=MIB)
         for after in (0.0, 31.0, 61.0, 74.0):
             server.look(began + after, settings)
         assert tally(proxy).refusals == {}
@@ -265,11 +253,7 @@ async def test_a_client_below_its_bounds_is_not_given_up_because_it_takes_little
 
 
 async def test_who_takes_something_is_there_without_a_word() -> None:
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes) as proxy,
-        RawSocket.open(proxy.worker.port, receives=4096) as client,
-    ):
+    async with web_socket(receives=4096) as (proxy, client):
         (server,) = sockets(proxy)
         Subscribed(server)
         while not server.writing_paused or server.unread < 3 * MIB:
@@ -301,7 +285,7 @@ async def test_a_client_that_must_make_room_is_counted_once_and_told() -> None:
                 server.notify(b"x" * 10_000)
         now = next(iter(sockets(proxy)))._silence.heard + 1000.0
         for _ in range(2):
-            proxy.worker._lanes.slow.look(now, read_timeout=30.0, write_timeout=10.0, max_unsent=MIB // 2)
+            proxy.worker._lanes.slow.look(now, write_timeout=10.0, max_unsent=MIB // 2)
         assert tally(proxy).refusals == {"unsent-too-much": 1}
         assert tally(proxy).networks[0].cut == {"slow": 1}
         while (came := await client.got()).opcode != CLOSE:
@@ -334,11 +318,7 @@ async def test_a_client_that_is_closed_through_its_own_fault_is_named_in_the_log
 
 async def test_a_client_that_reads_nothing_is_broken_off_when_its_time_is_over() -> None:
     limits = {"websocket": {"queue": 64 * KIB}, "write_timeout": 10}
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes, http=limits) as proxy,
-        RawSocket.open(proxy.worker.port, receives=4096),
-    ):
+    async with web_socket(receives=4096, http=limits) as (proxy, _):
         (server,) = sockets(proxy)
         Subscribed(server)
         while server.notify(b"x" * 60_000):
@@ -375,38 +355,30 @@ async def test_what_all_subscribers_leave_unread_is_bounded() -> None:
 
 
 async def test_who_asks_for_answers_and_does_not_read_is_not_read_from() -> None:
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes) as proxy,
-        RawSocket.open(proxy.worker.port, receives=4096) as client,
-    ):
+    async with web_socket(receives=4096) as (proxy, client):
         await proxy.post(BLOCK)
         (slot,) = proxy.worker._memory._slots.values()
         assert slot.entry is not None
-        slot.entry = replace(slot.entry, result=b'"%b"' % (b"x" * MIB))
+        slot.entry = replace(slot.entry, result=b'"%b"' % (b"x" * 128 * KIB))
         client.send(frame(BLOCK) * 90)
         (server,) = sockets(proxy)
         await until(lambda: server.writing_paused)
         assert server.transport is not None
         assert not server.transport.is_reading()
-        assert server.unread < 20 * MIB
+        assert server.unread < 3 * MIB
         for _ in range(90):
-            assert len((await client.got()).payload) > MIB
+            assert len((await client.got()).payload) > 128 * KIB
 
 
 async def test_answers_that_were_asked_for_may_wait_where_notifications_may_not() -> None:
-    async with (
-        gated_nodes() as nodes,
-        proxying(nodes, http={"websocket": {"queue": 64 * KIB}}) as proxy,
-        RawSocket.open(proxy.worker.port, receives=4096) as client,
-    ):
-        nodes[0].hold("hmyv2_getBlockByNumber")
+    async with web_socket(gated=True, receives=4096, http={"websocket": {"queue": 64 * KIB}}) as (proxy, client):
+        proxy.nodes[0].hold("hmyv2_getBlockByNumber")
         client.send(frame(BLOCK))
-        await nodes[0].arrived.wait()
+        await proxy.nodes[0].arrived.wait()
         (server,) = sockets(proxy)
         assert server.notify(b"x" * 10 * MIB)
         assert server.unread > 64 * KIB
-        nodes[0].release()
+        proxy.nodes[0].release()
         await until(lambda: tally(proxy).in_flight == 0)
         assert not server.notify(b"x")
         assert len((await client.got()).payload) == 10 * MIB
@@ -461,7 +433,7 @@ async def test_parts_of_messages_of_all_clients_together_are_bounded() -> None:
 
 
 async def test_a_message_must_come_in_time_whatever_pings_come_between() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket() as (proxy, client):
         (server,) = sockets(proxy)
         settings = proxy.worker._front.settings
         client.send(frame(CHAIN) + frame(CHAIN[:5], fin=False))
@@ -477,7 +449,7 @@ async def test_a_message_must_come_in_time_whatever_pings_come_between() -> None
 
 
 async def test_a_message_that_came_starts_the_time_of_the_next_anew() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port):
+    async with web_socket() as (proxy, _):
         (server,) = sockets(proxy)
         server.data_received(frame(CHAIN)[:5])
         began = server._since
@@ -493,11 +465,7 @@ async def test_a_message_that_came_starts_the_time_of_the_next_anew() -> None:
 
 @asynccontextmanager
 async def looked_at(**websocket: Any) -> AsyncIterator[tuple[Proxy, WebSocket, RawSocket]]:
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes, http={"websocket": {"ping": 30, "idle": 3600, **websocket}}) as proxy,
-        RawSocket.open(proxy.worker.port) as client,
-    ):
+    async with web_socket(http={"websocket": {"ping": 30, "idle": 3600, **websocket}}) as (proxy, client):
         yield proxy, sockets(proxy)[0], client
 
 
@@ -532,12 +500,8 @@ async def test_who_neither_calls_nor_subscribes_is_closed_after_a_while() -> Non
 
 
 async def test_pings_are_answered_while_as_many_calls_hang_as_there_may_be() -> None:
-    async with (
-        gated_nodes() as nodes,
-        proxying(nodes, http={"websocket": {"at_once": 2}}) as proxy,
-        RawSocket.open(proxy.worker.port) as client,
-    ):
-        nodes[0].hold("hmyv2_getBlockByNumber")
+    async with web_socket(gated=True, http={"websocket": {"at_once": 2}}) as (proxy, client):
+        proxy.nodes[0].hold("hmyv2_getBlockByNumber")
         for number in range(3):
             client.send(frame(BLOCK.replace(b"26", b"%d" % number).replace(b'"id":1', b'"id":%d' % number)))
         client.send(frame(b"there?", PING))
@@ -545,16 +509,16 @@ async def test_pings_are_answered_while_as_many_calls_hang_as_there_may_be() -> 
         client.send(frame(b"still there?", PING) + frame(CHAIN) + frame(b"behind a call", PING))
         assert (await client.got()).payload == b"still there?"
         assert tally(proxy).requests == 2
-        nodes[0].release()
+        proxy.nodes[0].release()
         came = [await client.got() for _ in range(5)]
         assert {one.json["id"] for one in came if one.opcode == TEXT} == {0, 1, 2, 7}
         assert [one.payload for one in came if one.opcode != TEXT] == [b"behind a call"]
 
 
 async def test_a_change_of_the_number_of_subscriptions_holds_for_open_connections() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port):
+    async with web_socket() as (proxy, _):
         (server,) = sockets(proxy)
-        proxy.worker.adopt(settings_for(nodes, http={"websocket": {"subscriptions": 3}}), 2)
+        proxy.worker.adopt(settings_for(proxy.nodes, http={"websocket": {"subscriptions": 3}}), 2)
         server.look(server._silence.heard, proxy.worker._front.settings)
         assert server.session.most == 3
 
@@ -616,7 +580,7 @@ async def test_a_worker_that_drains_answers_what_it_has_and_closes() -> None:
 
 
 async def test_a_client_may_read_what_it_was_answered_before_it_is_closed_because_the_worker_drains() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+    async with web_socket() as (proxy, client):
         (server,) = sockets(proxy)
         server.pause_writing()
         server.data_received(frame(CHAIN))
@@ -630,17 +594,17 @@ async def test_a_client_may_read_what_it_was_answered_before_it_is_closed_becaus
 
 
 async def test_draining_ends_in_time_whatever_clients_do() -> None:
-    async with gated_nodes() as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as busy:
-        nodes[0].hold("hmyv2_getBlockByNumber")
+    async with web_socket(gated=True) as (proxy, busy):
+        proxy.nodes[0].hold("hmyv2_getBlockByNumber")
         busy.send(frame(BLOCK))
-        await nodes[0].arrived.wait()
+        await proxy.nodes[0].arrived.wait()
         Subscribed(sockets(proxy)[0])
         await proxy.worker.drain(0.05)
         assert (await busy.got()).closed == (1012, "restarting: connect again")
         assert await busy.ended()
         assert tally(proxy).in_flight == 0
         assert tally(proxy).networks[0].cut == {"drained": 1}
-        nodes[0].release()
+        proxy.nodes[0].release()
 
 
 async def test_nobody_opens_a_websocket_while_the_worker_drains() -> None:
@@ -651,14 +615,10 @@ async def test_nobody_opens_a_websocket_while_the_worker_drains() -> None:
 
 
 async def test_a_change_of_the_bound_holds_for_open_connections() -> None:
-    async with (
-        harmony_nodes(1) as nodes,
-        proxying(nodes) as proxy,
-        RawSocket.open(proxy.worker.port, receives=4096),
-    ):
+    async with web_socket(receives=4096) as (proxy, _):
         (server,) = sockets(proxy)
         Subscribed(server)
-        proxy.worker.adopt(settings_for(nodes, http={"websocket": {"queue": 64 * KIB}}), 2)
+        proxy.worker.adopt(settings_for(proxy.nodes, http={"websocket": {"queue": 64 * KIB}}), 2)
         while server.notify(b"x" * 10_000):
             assert server.unread < 100 * KIB
         assert not isinstance(server.session.turn(), HttpAnswer)

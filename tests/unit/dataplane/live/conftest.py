@@ -10,7 +10,5 @@ from tests.support.dataplane.live_world import LiveWorld
 @pytest.fixture
 def world() -> Iterator[LiveWorld]:
     """Subscribers of a chain that can reorganise."""
-    made = LiveWorld()
-    yield made
-    assert not made.errors
-    made.close()
+    with LiveWorld() as made:
+        yield made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
-from contextlib import closing
 from typing import Any, TypeVar
 
 import pytest
@@ -23,11 +22,9 @@ T = TypeVar("T")
 @pytest.fixture
 def final() -> Iterator[LiveWorld]:
     """A chain whose blocks are final at once. Only one node has the newest block, which has logs."""
-    made = LiveWorld("harmony")
-    grow(made)
-    yield made
-    assert not made.errors
-    made.close()
+    with LiveWorld("harmony") as made:
+        grow(made)
+        yield made
 
 
 def grow(world: LiveWorld) -> None:
@@ -171,7 +168,7 @@ def test_where_the_bloom_has_logs_a_node_that_gives_none_is_not_believed_and_ano
     ],
 )
 def test_no_logs_are_believed_when_nodes_have_said_so_often_enough(kind: str, wanted: LogFilter, answers: int) -> None:
-    with closing(LiveWorld(kind)) as world:
+    with LiveWorld(kind) as world:
         tip = world.tree.grow(world.tree.trunk)
         while world.tree.blocks[tip].logs:
             tip = world.tree.grow(tip)
@@ -196,7 +193,7 @@ def test_without_a_bloom_one_answer_is_enough(final: LiveWorld, header: bytes) -
 @pytest.mark.parametrize(("depth", "final_at_once"), [(None, True), (0, True), (20, False)])
 def test_blocks_are_final_at_once_unless_the_operator_set_a_depth(depth: int | None, final_at_once: bool) -> None:
     settings = {"chain": "harmony", "finality_depth": depth, "nodes": [{"id": "n0", "url": "http://n0.test"}]}
-    with closing(LiveWorld("harmony")) as world:
+    with LiveWorld("harmony") as world:
         build = world.state.build()
         build.make(Settings.model_validate({"networks": {"other": settings}}))
         other = BlockSource(build.networks["other"], world.engine)

@@ -2,85 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from rpcaccel.core.live.branch import RESTARTED
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.dataplane.live.follower import FALLEN, REREAD
-from tests.support.dataplane.live_observer import notifications, perfect, received
-from tests.support.dataplane.live_world import LiveClient, LiveWorld
-
-
-@contextmanager
-def made(kind: str) -> Iterator[LiveWorld]:
-    world = LiveWorld(kind)
-    yield world
-    assert not world.errors
-    world.close()
-
-
-@pytest.fixture
-def world() -> Iterator[LiveWorld]:
-    with made("ethereum") as one:
-        yield one
-
-
-def serve(world: LiveWorld, tip: str, *, hashed: bool = True) -> None:
-    for node in world.nodes:
-        node.tip = tip
-    world.tell(tip, hashed=hashed)
-
-
-def set_back(world: LiveWorld, blocks: int, more: int, *, hashed: bool = True) -> None:
-    """The chain goes back by some blocks, and begins anew there with a few."""
-    low = world.tree.at(world.nodes[0].tip, world.nodes[0].head - blocks)
-    assert low is not None
-    serve(world, world.tree.grow(low.hash, more) if more else low.hash, hashed=hashed)
-
-
-def nobody_answers(world: LiveWorld, seconds: float) -> None:
-    for _ in range(int(seconds * 2)):
-        for call in world.sent:
-            call.lose()
-        world.wait(0.5)
-
-
-def wanted(world: LiveWorld, client: LiveClient) -> list[object]:
-    return notifications(perfect(world.tree, world.served, client.joined_at, client.first), client)
+from tests.support.dataplane.live_observer import received, wanted
+from tests.support.dataplane.live_world import LiveWorld
 
 
 @pytest.mark.parametrize(("kind", "hashed"), [("harmony", False), ("ethereum", False)])
 def test_who_waits_for_a_first_block_that_is_gone_is_told_to_come_back(kind: str, hashed: bool) -> None:
-    with made(kind) as world:
-        serve(world, world.tree.trunk, hashed=hashed)
+    with LiveWorld(kind) as world:
+        world.serve(world.tree.trunk, hashed=hashed)
         clients = [world.come(HEADS), world.come(LOGS)]
-        nobody_answers(world, 5.0)
-        set_back(world, 52, 0, hashed=hashed)
+        world.nobody_answers(5.0)
+        world.reorganise(52, 0, hashed=hashed)
         world.calm()
         for _ in range(int(FALLEN)):
-            set_back(world, 0, 1, hashed=hashed)
+            world.reorganise(0, 1, hashed=hashed)
             world.calm()
         assert [client.sink.closed for client in clients] == [[(1012, RESTARTED)]] * 2
         later = world.come(HEADS)
         world.calm()
-        set_back(world, 0, 1, hashed=hashed)
+        world.reorganise(0, 1, hashed=hashed)
         world.calm()
         assert received(later) == [world.served[-1]]
 
 
 def test_a_first_block_that_is_served_again_soon_is_waited_for() -> None:
-    with made("harmony") as world:
+    with LiveWorld("harmony") as world:
         client = world.come(HEADS)
-        nobody_answers(world, 5.0)
+        world.nobody_answers(5.0)
         before = world.nodes[0].tip
-        set_back(world, 3, 0)
-        nobody_answers(world, FALLEN / 2)
-        serve(world, before)
+        world.reorganise(3, 0)
+        world.nobody_answers(FALLEN / 2)
+        world.serve(before)
         world.calm()
-        set_back(world, 0, 1)
+        world.reorganise(0, 1)
         world.calm()
         assert received(client) == [world.served[-1]]
 
@@ -91,10 +50,10 @@ def test_a_head_that_falls_far_below_what_is_remembered_is_compared_with_the_bra
 ) -> None:
     first = world.come(kind)
     world.calm()
-    set_back(world, 40, more)
+    world.reorganise(40, more)
     second = world.come(kind)
     world.calm()
-    set_back(world, 0, 2)
+    world.reorganise(0, 2)
     world.calm()
     assert received(first) == wanted(world, first)
     assert received(second) == wanted(world, second)
@@ -104,12 +63,12 @@ def test_logs_of_blocks_whose_nodes_are_gone_are_waited_for(world: LiveWorld) ->
     world.come(HEADS)
     world.calm()
     before = world.nodes[0].tip
-    set_back(world, 3, 0)
+    world.reorganise(3, 0)
     client = world.come(LOGS)
     for _ in range(20):
         world.calm()
     assert not client.sink.closed
-    serve(world, before)
+    world.serve(before)
     world.calm()
     assert received(client) == wanted(world, client)
     assert client.results
@@ -117,31 +76,31 @@ def test_logs_of_blocks_whose_nodes_are_gone_are_waited_for(world: LiveWorld) ->
 
 def test_a_client_that_comes_while_the_head_falls_further_is_sent_the_new_branch(world: LiveWorld) -> None:
     world.come(HEADS)
-    set_back(world, 17, 0)
+    world.reorganise(17, 0)
     client = world.come(HEADS)
-    set_back(world, 17, 1)
+    world.reorganise(17, 1)
     world.calm()
     assert received(client) == [world.served[-1]]
     assert not client.sink.closed
 
 
 def test_a_client_that_comes_after_the_network_became_another_shard_is_sent_nothing_of_its_past() -> None:
-    with made("harmony") as world:
+    with LiveWorld("harmony") as world:
         before = world.come(HEADS)
         world.calm()
         world.do(world._adopt, 2, shard=1)
         world.do(world.follower.adopt, world.network)
         assert before.sink.closed == [(1012, RESTARTED)]
         client = world.come(HEADS)
-        set_back(world, 0, 400)
+        world.reorganise(0, 400)
         world.calm()
-        set_back(world, 0, 1)
+        world.reorganise(0, 1)
         world.calm()
         assert received(client) == [world.served[-1]]
 
 
 def test_when_the_settings_make_other_blocks_final_clients_come_back() -> None:
-    with made("harmony") as world:
+    with LiveWorld("harmony") as world:
         client = world.come(HEADS)
         world.calm()
         world.renew(finality_depth=20)

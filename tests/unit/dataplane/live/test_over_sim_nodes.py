@@ -12,8 +12,8 @@ from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS, Topic
 from rpcaccel.core.stats.counters import NetworkCell
 from rpcaccel.dataplane.live.follower import Follower
-from rpcaccel.dataplane.live.live_session import LiveSession
-from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.live.live_session import LiveSession, LiveSubscription
+from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.simnode.methods.json_views import pushed_header
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.world import HEAD, World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -17,7 +17,9 @@ from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.pending import MAX_TOLD_HASHES, QUICKEST, PendingTransactions
+from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.node_socket import NodeSocket
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.manual_clock import ManualClock
@@ -83,10 +85,10 @@ class Fed:
         self.feed = PendingTransactions(
             network,
             cast("Engine", self.engine),
-            self.subscribers,
+            cast("Topics", self.subscribers),
             sleep=self.clock.sleep,
             rng=random.Random(5),
-            open_socket=self._open,
+            open_socket=cast("Callable[[NodeSettings, str], NodeSocket]", self._open),
         )
 
     def _open(self, node: NodeSettings, address: str) -> ScriptedSocket:
@@ -103,6 +105,16 @@ class Fed:
             for one in self.nodes
         )
         self.feed.see(NetworkHeads(network=self.proxy.network, served=Served(), nodes=tuple(told)))
+
+    async def listen(self, *pushing: str) -> None:
+        """Somebody subscribes, and a node that pushes (the first one, where none is named) is listened to."""
+        self.see(*(pushing or (self.nodes[0].name,)))
+        self.feed.want(wanted=True)
+        await self.listening()
+
+    async def listening(self, sockets: int = 1) -> None:
+        """So many WebSockets were opened, and the newest one is listened to."""
+        await until(lambda: len(self.sockets) >= sockets and self.sockets[-1][1].heard)
 
     async def tick(self, seconds: float = 2 * QUICKEST) -> None:
         """Let the pause that is there, or comes next, pass."""
@@ -148,9 +160,7 @@ async def test_nothing_is_opened_while_nobody_subscribes() -> None:
 
 async def test_what_a_node_pushes_is_told_once_each() -> None:
     async with feeding() as fed:
-        fed.see(fed.nodes[1].name)
-        fed.feed.want(wanted=True)
-        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        await fed.listen(fed.nodes[1].name)
         assert fed.sockets[-1][0] == fed.nodes[1].name
         assert repr(fed.feed) == f"<PendingTransactions harmony-s0 listening to {fed.nodes[1].name}>"
         fed.push(1, 2, 1)
@@ -171,9 +181,7 @@ async def test_what_a_node_pushes_is_told_once_each() -> None:
 
 async def test_the_hashes_that_are_remembered_are_bounded() -> None:
     async with feeding() as fed:
-        fed.see(fed.nodes[0].name)
-        fed.feed.want(wanted=True)
-        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        await fed.listen()
         for first in range(0, MAX_TOLD_HASHES + 1000, 1000):
             fed.push(*range(first, first + 1000))
             await until(lambda sent=first + 1000: len(fed.subscribers.sent) >= sent)
@@ -184,19 +192,17 @@ async def test_the_hashes_that_are_remembered_are_bounded() -> None:
 
 async def test_when_the_node_is_lost_another_one_is_listened_to() -> None:
     async with feeding() as fed:
-        fed.see(*(node.name for node in fed.nodes))
-        fed.feed.want(wanted=True)
-        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        await fed.listen(*(node.name for node in fed.nodes))
         lost, socket = fed.sockets[-1]
         (other,) = (node.name for node in fed.nodes if node.name != lost)
         fed.see(other)
         await until(lambda: socket.closed)
         await fed.tick()
-        await until(lambda: len(fed.sockets) == 2 and fed.sockets[-1][1].heard)
+        await fed.listening(2)
         assert fed.sockets[-1][0] == other
         fed.sockets[-1][1].end()
         await fed.tick()
-        await until(lambda: len(fed.sockets) == 3 and fed.sockets[-1][1].heard)
+        await fed.listening(3)
         fed.push(7)
         await until(lambda: fed.subscribers.sent == [name(7)])
 
@@ -239,14 +245,12 @@ async def test_a_filter_is_left_as_soon_as_a_node_pushes() -> None:
         await fed.tick()
         await until(lambda: fed.proxy.asked("eth_uninstallFilter") == 1)
         await fed.tick()
-        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        await fed.listening()
 
 
 async def test_when_nobody_subscribes_any_more_everything_is_closed() -> None:
     async with feeding() as fed:
-        fed.see(fed.nodes[0].name)
-        fed.feed.want(wanted=True)
-        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        await fed.listen()
         fed.feed.want(wanted=False)
         await until(lambda: fed.sockets[-1][1].closed)
         assert repr(fed.feed) == "<PendingTransactions harmony-s0 idle>"
@@ -258,9 +262,7 @@ async def test_whole_transactions_are_fetched_and_those_that_nobody_knows_are_le
         known = [msgspec.json.encode(one["hash"]) for one in block["transactions"]]
         assert known
         fed.subscribers.whole_wanted = True
-        fed.see(fed.nodes[0].name)
-        fed.feed.want(wanted=True)
-        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        await fed.listen()
         heard = fed.sockets[-1][1].heard
         assert heard is not None
         for text in (name(1), *known, name(2)):
@@ -273,9 +275,7 @@ async def test_whole_transactions_are_fetched_and_those_that_nobody_knows_are_le
 @pytest.mark.parametrize("broken", [asyncio.CancelledError(), ValueError("a bug")])
 async def test_a_delivery_that_fails_ends_nothing(broken: BaseException, complaints: list[str]) -> None:
     async with feeding() as fed:
-        fed.see(fed.nodes[0].name)
-        fed.feed.want(wanted=True)
-        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        await fed.listen()
         fed.subscribers.broken = broken
         fed.push(1)
         await until(lambda: fed.subscribers.broken is None)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.log_filter import LogFilter, covers
 from rpcaccel.core.live.subscription import Topic
-from rpcaccel.core.stats.counters import NetworkCell
+from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.dataplane.event_loop import TURN_SECONDS
-from rpcaccel.dataplane.live.live_session import LiveSession
-from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.live.live_session import LiveSession, LiveSubscription
+from rpcaccel.dataplane.live.topics import Topics
 from tests.support.dataplane.fake_live import FakeSink
 
 HEADS, PENDING = Topic("newHeads", "eth"), Topic("newPendingTransactions", "eth")
@@ -231,7 +231,7 @@ async def test_a_cut_closes_the_connections_of_a_kind_once_and_counts_them() -> 
     of_logs.session.hold(second)
     clients.begin(second)
     heads, _ = clients.join()
-    clients.topics.cut("logs", "late", 1012, "subscribe again")
+    clients.topics.cut("logs", CutReason.LATE, "subscribe again")
     assert sink.closed == [(1012, "subscribe again")]
     assert not heads.closed
     assert clients.cell.cut == {"late": 1}

@@ -2,7 +2,7 @@ from typing import Any
 
 from rpcaccel.config.model import Settings
 from rpcaccel.dataplane.rpc.access_log import AccessLog
-from rpcaccel.dataplane.rpc.observer import Both, Observers
+from rpcaccel.dataplane.rpc.observers import Both, Observers
 from rpcaccel.dataplane.rpc.tracing import Tracing
 
 TRACED = {"endpoint": "http://127.0.0.1:1"}

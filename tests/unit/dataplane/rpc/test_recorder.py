@@ -15,7 +15,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.admission import NOBODY
-from rpcaccel.dataplane.rpc.recorder import MAX_RECORDED_BYTES, UNASKED_SECONDS, Recorder
+from rpcaccel.dataplane.rpc.observers import MAX_RECORDED_BYTES, UNASKED_SECONDS, Recorder
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.manual_clock import ManualClock
 from tests.support.proxy import Proxy, proxying, settings_for

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from email.utils import parsedate_to_datetime
+
 import msgspec
 import pytest
 
 from rpcaccel.core.dispatch.outcome import Leg, Outcome
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc import response_headers
+from rpcaccel.dataplane.rpc.response_headers import DateHeader
+from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.proxy import proxying
 
 
 def read(lines: str) -> dict[str, str]:
@@ -99,3 +105,24 @@ def test_a_known_hit_is_told_as_any_other(
         response_headers.of_hit(source is AnswerSource.LOCAL, 7, shown, time) == f"HTTP/1.1 200 OK\r\n{lines}".encode()
     )
     assert (time == 0) == (seconds < response_headers.MIN_SHOWN_SECONDS)
+
+
+async def test_answers_carry_the_date_of_their_second() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        date = proxy.worker._lanes.date
+        for _ in range(2):
+            date.until = 0.0  # another second has begun
+            reply = await proxy.call("net_peerCount")
+            assert abs(parsedate_to_datetime(reply.headers["Date"]).timestamp() - time.time()) < 2.0
+            assert date.until > 0.0
+
+
+def test_the_date_is_that_of_the_second_and_says_when_the_next_one_begins() -> None:
+    date = DateHeader(b"\r\n\r\n{")
+    assert date.until < 0.0
+    before = time.time()
+    date.turn(1000.0)
+    told = parsedate_to_datetime(date.text.removeprefix("\r\nDate: ")).timestamp()
+    assert int(before) <= told <= time.time()
+    assert 1000.0 < date.until <= 1001.0
+    assert date.bytes == date.text.encode() + b"\r\n\r\n{"

@@ -1,8 +1,9 @@
-"""The recorder of real calls for `rpcaccel record`: a bounded list that the control plane takes again and again.
+"""What is called for every call where it is wanted: the access log, traces, and the recorder for `rpcaccel record`.
 
-While somebody records, the recorder stands in front of the access log and of traces; otherwise calls do not pass it. It
-keeps what a call asked for and nothing about the client: no address, no header, no key. A signed transaction is kept as
-a hash; methods without a rule, or for a node's operator, are left out, because their params may hold anything.
+The recorder keeps real calls in a bounded list, which the control plane takes again and again. While somebody records,
+the recorder stands in front of the access log and of traces; otherwise calls do not pass it. It keeps what a call asked
+for and nothing about the client: no address, no header, no key. A signed transaction is kept as a hash; methods without
+a rule, or for a node's operator, are left out, because their params may hold anything.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Protocol
 
+from rpcaccel.config.model import Settings
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.messages import RecordedCall
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.dataplane.rpc.access_log import AccessLog, access_log
 from rpcaccel.dataplane.rpc.admission import Caller
-from rpcaccel.dataplane.rpc.observer import Observer
+from rpcaccel.dataplane.rpc.tracing import Tracing
 
 MAX_RECORDED_BYTES = 8 * 1024 * 1024
 """Bytes of calls that may wait to be taken; a call beyond them is counted as missed."""
@@ -27,6 +31,64 @@ _EACH = 200
 _WIDEST = 4
 """Bytes that a character of a text with any that is not ASCII takes at the most."""
 _KEPT = frozenset({"read", "send"})
+
+
+class Observer(Protocol):
+    """Is called for the events of calls."""
+
+    def arrived(self, caller: Caller) -> Caller:
+        """A request came. Returns its caller, with the name of the request in the log and its trace."""
+        ...
+
+    def another(self, caller: Caller) -> Caller:
+        """A further call of the same request begins to be fetched. Returns the caller, with a trace of its own."""
+        ...
+
+    def answered(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float) -> None:
+        """A call of that request was answered."""
+        ...
+
+
+class Both:
+    """Implements Observer for traces and log together."""
+
+    def __init__(self, tracing: Tracing, log: AccessLog) -> None:
+        self._tracing = tracing
+        self._log = log
+
+    def arrived(self, caller: Caller) -> Caller:
+        return self._log.arrived(self._tracing.arrived(caller))
+
+    def another(self, caller: Caller) -> Caller:
+        return self._tracing.another(caller)
+
+    def answered(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float) -> None:
+        self._log.answered(caller, plan, outcome, seconds)
+        self._tracing.answered(caller, plan, outcome, seconds)
+
+
+class Observers:
+    """Keeps the observer that the settings want. One per worker."""
+
+    def __init__(self) -> None:
+        self._tracing: Tracing | None = None
+
+    def adopt(self, settings: Settings) -> tuple[Observer | None, Tracing | None]:
+        """The observer under these settings (None: none is wanted), and the old traces if these must be closed."""
+        wanted, old = settings.tracing, self._tracing
+        log = access_log(settings.log)
+        if old is not None and old.settings == wanted:
+            old = None
+        else:
+            self._tracing = Tracing(wanted) if wanted.endpoint else None
+        if self._tracing is None or log is None:
+            return self._tracing or log, old
+        return Both(self._tracing, log), old
+
+    async def close(self) -> None:
+        """Send the last spans."""
+        if self._tracing is not None:
+            await self._tracing.close()
 
 
 class Recorder:
