@@ -43,9 +43,9 @@ from rpcaccel.dataplane.event_loop import run
 from rpcaccel.dataplane.output import shield
 from rpcaccel.dataplane.worker import Worker
 
-REPORT_EVERY = 1.0
+REPORT_SECONDS = 1.0
 """Seconds."""
-_CHUNK = 64 * 1024
+_READ_BYTES = 64 * 1024
 
 
 class LinkEnd:
@@ -94,7 +94,7 @@ class LinkEnd:
     async def _read(self) -> bytes:
         """The next bytes from the link; empty when the link has ended, also while replies were still being written."""
         with contextlib.suppress(ConnectionError):
-            return await self._reader.read(_CHUNK)
+            return await self._reader.read(_READ_BYTES)
         return b""
 
     async def _obey(self, order: Order) -> None:
@@ -167,7 +167,7 @@ class LinkEnd:
 
     async def _report_forever(self) -> None:
         while True:
-            await asyncio.sleep(REPORT_EVERY)
+            await asyncio.sleep(REPORT_SECONDS)
             if self._worker is not None:
                 self._say(self._worker.report())
 

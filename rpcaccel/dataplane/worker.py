@@ -25,7 +25,7 @@ from rpcaccel.core.memo import part_of
 from rpcaccel.core.messages import Announced, NodeReport, Noted, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.eligibility import explain, rests
 from rpcaccel.core.nodes.limits import Brought
-from rpcaccel.core.stats.counters import NetworkCell, TallySnapshot
+from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane import gauges
 from rpcaccel.dataplane.engine.engine import Engine
@@ -35,11 +35,7 @@ from rpcaccel.dataplane.engine.store_lookup import HotAnswers
 from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, LongestTurn, in_turns, report_bug
 from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
-from rpcaccel.dataplane.http.hit_path import Shortcut
-from rpcaccel.dataplane.live.follower import Follower
 from rpcaccel.dataplane.live.hub import Hub
-from rpcaccel.dataplane.live.pending import PendingTransactions
-from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.rpc.admission import Admission, Neighbours, SharedLimits, routes
@@ -52,7 +48,7 @@ NEWEST = "rpcaccel_newest"
 """A method that no node serves: its plan asks for nodes at the served head, as that of every unknown method does."""
 
 
-ERRORS_EVERY = 1.0
+ERRORS_SECONDS = 1.0
 """Seconds between two messages about errors."""
 DRAIN_LOOK_SECONDS = 0.02
 """Seconds between two looks whether the last client has left."""
@@ -96,7 +92,7 @@ class Worker:
         self._shared_limits = SharedLimits(self.admission.clients, clock, self._tally)
         self._on_spent = on_spent
         self._tell = on_hint
-        self.live = Hub(self._tally, clock, self._follow, self._listen, settings.http.websocket)
+        self.live = Hub(self._tally, clock, self.engine, settings.http.websocket)
         self._calls = Calls(self.engine, self.live, clock, settings.http)
         self._recorder = Recorder(clock, rng, self._hook)
         self._front = RequestHandler(
@@ -106,12 +102,12 @@ class Worker:
             self._tally,
             clock,
             self.admission,
+            self._memory,
         )
         self._observers = Observers()
         self._observer: Observer | None = None
         self._server: asyncio.Server | None = None
-        shortcut = Shortcut(self._front, self.admission, self._memory, self._tally, clock)
-        self._lanes = Lanes(self._front, shortcut)
+        self._lanes = Lanes(self._front)
         self._background: set[asyncio.Task[None]] = set()
         self._lingers_until = math.inf
         self._longest_turn = LongestTurn()
@@ -191,12 +187,6 @@ class Worker:
     def announced(self, header: Announced) -> None:
         """Take a header that a node pushed."""
         self.live.announced(header)
-
-    def _follow(self, network: Network, topics: Topics, cell: NetworkCell) -> Follower:
-        return Follower(network, self.engine, topics, cell, self._clock)
-
-    def _listen(self, network: Network, topics: Topics) -> PendingTransactions:
-        return PendingTransactions(network, self.engine, topics)
 
     def heard(self, sent: Sent) -> None:
         """Note that nodes took a transaction that another worker sent."""
@@ -319,7 +309,7 @@ class Worker:
 
     async def _tell_errors_forever(self) -> None:
         while True:
-            await asyncio.sleep(ERRORS_EVERY)
+            await asyncio.sleep(ERRORS_SECONDS)
             self._tell_errors()
 
     def _tell_errors(self) -> None:

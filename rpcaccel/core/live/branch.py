@@ -32,22 +32,22 @@ from msgspec import Struct
 from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.window import BlockPool, BlockWindow, PushedHeaders
 
-WINDOW = 128
+WINDOW_BLOCKS = 128
 """Blocks that are remembered: a deeper reorganisation cannot be followed."""
 WINDOW_BYTES = 8 * 1024 * 1024
 """Bytes of the headers in the window, and in the pool, from which the oldest are forgotten."""
 BLOCKS_AT_ONCE = 16
 """Blocks that are fetched at once."""
-FAR = 64
+FAR_BLOCKS = 64
 """Blocks above the tip from which an aim is far: the blocks between are then sent chunk by chunk, as they link."""
-ROOTS = 16
+ROOT_BLOCKS = 16
 """Blocks of the window that are fetched below the first one, so that a reorganisation soon after can be followed."""
 BLOCK_TRIES = 4
 """Times that a block may be lacked, or not fit, until the branch is given up."""
-_POOL = 256
+_MAX_POOL_BLOCKS = 256
 """Blocks that wait: enough for all of a path that is not far, with as many of other branches."""
 
-MOST_EMPTY = 1024
+MAX_EMPTY_HEIGHTS = 1024
 """Heights in a row that are passed over at the most because no node has a block there."""
 
 RESTARTED = "the chain was reorganised further back than is remembered: subscribe again"
@@ -97,7 +97,7 @@ class FollowedBranch:
         block_hash: str = "",
         *,
         final_at_once: bool,
-        most: int = WINDOW,
+        most: int = WINDOW_BLOCKS,
         most_bytes: int = WINDOW_BYTES,
     ) -> None:
         self.lost = ""
@@ -105,10 +105,10 @@ class FollowedBranch:
         self._start = Want(number, block_hash)
         self._final_at_once = final_at_once
         self._most = most
-        self._window = BlockWindow(most, most_bytes, ROOTS)
+        self._window = BlockWindow(most, most_bytes, ROOT_BLOCKS)
         self._unsent: set[str] = set()
         """Blocks of the window that were never appended: the first one, and those below."""
-        self._pool = BlockPool(_POOL, most_bytes, FAR + BLOCKS_AT_ONCE)
+        self._pool = BlockPool(_MAX_POOL_BLOCKS, most_bytes, FAR_BLOCKS + BLOCKS_AT_ONCE)
         self._announced = PushedHeaders()
         self._numbered: dict[int, str] = {}
         """The hashes of the blocks that were got by number since the tip moved, by number."""
@@ -116,7 +116,7 @@ class FollowedBranch:
         """The heights above the tip at which a node had no block since the tip moved."""
         self._aim = self._goal = self._start
         """The goal is the aim, an older aim that is not reached yet, or a block on the way to an aim that is far."""
-        self._floor = max(0, number if final_at_once else number - ROOTS)
+        self._floor = max(0, number if final_at_once else number - ROOT_BLOCKS)
         self._lacked = 0
         """Times in a row that the first block or the one below the window was lacked."""
         self._clashes = 0
@@ -220,7 +220,7 @@ class FollowedBranch:
         if not lacked:
             return
         if self.begun and want != self._root:
-            if not want.hash and want.number > self.tip.number and len(self._empty) < MOST_EMPTY:
+            if not want.hash and want.number > self.tip.number and len(self._empty) < MAX_EMPTY_HEIGHTS:
                 self._empty.add(want.number)
             self._choose()
             return
@@ -249,7 +249,7 @@ class FollowedBranch:
             return [self._start]
         wanted: dict[Want, None] = {}
         for target in dict.fromkeys((self._goal, self._aim)):
-            if not self.reached(target) and target.number - self._foot <= FAR:
+            if not self.reached(target) and target.number - self._foot <= FAR_BLOCKS:
                 wanted |= dict.fromkeys(self._missing(target))
         if not wanted:
             wanted |= dict.fromkeys(self._roots())
@@ -257,7 +257,7 @@ class FollowedBranch:
 
     def _choose(self) -> None:
         """Pursue the aim, or a block on the way to an aim that is far."""
-        far = self._aim.number - self._foot > FAR
+        far = self._aim.number - self._foot > FAR_BLOCKS
         goal = Want(self._foot + BLOCKS_AT_ONCE) if far else self._aim
         further = not (goal.hash or self._goal.hash) and goal.number > self._goal.number
         if goal != self._goal and not further:

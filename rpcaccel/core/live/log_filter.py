@@ -28,18 +28,18 @@ from msgspec import Struct
 from rpcaccel.core.live.block import Log
 from rpcaccel.core.wire.json_text import UNREADABLE
 
-MOST_ADDRESSES = 1000
+MAX_ADDRESSES_OF_A_FILTER = 1000
 """Contracts that one filter names."""
-MOST_POSITIONS = 4
+MAX_POSITIONS = 4
 """Topics that a log of the EVM has at the most."""
-MOST_ALTERNATIVES = 1000
+MAX_ALTERNATIVES = 1000
 """Topics that one filter names at one position."""
-MOST_SHARED = 100
+MAX_SHARED_WORDS = 100
 """Addresses, or topics at one position, that a union names: beyond them it asks for all, because nodes look at every
 block anyway and limit the length of a request."""
-MOST_PLACES = 16
+MAX_PLACES = 16
 """Alternatives of one part by which a filter is looked up beside the parts that name one value each."""
-_BASE, _EACH, _PLACE = 600, 130, 150
+_FILTER_BYTES, _WORD_BYTES, _PLACE_BYTES = 600, 130, 150
 """Bytes of a filter, of each of its addresses and topics, and of each of its places in an index."""
 
 
@@ -81,7 +81,7 @@ class LogFilter(Struct, frozen=True, cache_hash=True):
         counts = [(len(values), part) for part, values in enumerate((self.addresses, *self.topics)) if values]
         chosen = [part for count, part in counts if count == 1]
         several = min((one for one in counts if one[0] > 1), default=None)
-        if several is not None and (not chosen or several[0] <= MOST_PLACES):
+        if several is not None and (not chosen or several[0] <= MAX_PLACES):
             chosen.append(several[1])
         return tuple(sorted(chosen))
 
@@ -90,7 +90,7 @@ class LogFilter(Struct, frozen=True, cache_hash=True):
         """Bytes of memory that the filter takes, with its places in an index."""
         values = (self.addresses, *self.topics)
         places = max((len(values[part]) for part in self.parts), default=1)
-        return _BASE + _EACH * sum(map(len, values)) + _PLACE * places
+        return _FILTER_BYTES + _WORD_BYTES * sum(map(len, values)) + _PLACE_BYTES * places
 
 
 EVERYTHING = LogFilter()
@@ -137,7 +137,7 @@ def _together(each: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     found: set[str] = set()
     for words in each:
         found.update(words)
-        if not words or len(found) > MOST_SHARED:
+        if not words or len(found) > MAX_SHARED_WORDS:
             return ()
     return tuple(sorted(found))
 

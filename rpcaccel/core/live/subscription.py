@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rpcaccel.core.live.log_filter import MOST_ADDRESSES, MOST_ALTERNATIVES, MOST_POSITIONS, LogFilter
+from rpcaccel.core.live.log_filter import MAX_ADDRESSES_OF_A_FILTER, MAX_ALTERNATIVES, MAX_POSITIONS, LogFilter
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Invalid
 
@@ -28,9 +28,9 @@ HEADS, LOGS, PENDING = "newHeads", "logs", "newPendingTransactions"
 NOT_FOUND = Invalid(-32000, "subscription not found")
 NOT_SUPPORTED = "notifications not supported"
 """What nodes say to a subscribe over HTTP; the code differs by chain."""
-MOST_AHEAD = 128
+MAX_BLOCKS_ABOVE = 128
 """Blocks above the served head that may be named as the first one, by a client that saw a host which was ahead."""
-_SHOWN = 100
+_MAX_NAME_CHARACTERS = 100
 """Characters of a name that an error repeats."""
 _LIVE_TAGS = frozenset({None, "", "latest", "pending", "safe", "finalized"})
 """Words for a last block that is still to come, or for a first one from which nothing has to be sent again."""
@@ -145,7 +145,7 @@ def _check_that_there_is(namespace: str, name: Any, table: SubscribeTable) -> No
     if not isinstance(name, str):
         raise _bad("expected subscription name as first argument")
     if namespace not in table.namespaces or name not in table.kinds:
-        raise _Refused(METHOD_NOT_FOUND, f'no "{name[:_SHOWN]}" subscription in {namespace} namespace')
+        raise _Refused(METHOD_NOT_FOUND, f'no "{name[:_MAX_NAME_CHARACTERS]}" subscription in {namespace} namespace')
 
 
 def _arguments(params: bytes) -> list[Any]:
@@ -199,8 +199,8 @@ def _addresses(said: Any) -> list[str]:
         return [said]
     if not isinstance(said, list):
         raise _argument("invalid addresses in query")
-    if len(said) > MOST_ADDRESSES:
-        raise _argument(f"address: {len(said)} addresses, at most {MOST_ADDRESSES} are taken")
+    if len(said) > MAX_ADDRESSES_OF_A_FILTER:
+        raise _argument(f"address: {len(said)} addresses, at most {MAX_ADDRESSES_OF_A_FILTER} are taken")
     for position, one in enumerate(said):
         if not isinstance(one, str):
             raise _argument(f"non-string address at index {position}")
@@ -214,7 +214,7 @@ def _topics(said: Any) -> list[list[str]]:
         return []
     if not isinstance(said, list):
         raise _argument(_mismatch(said, "[]interface {}"))
-    if len(said) > MOST_POSITIONS:
+    if len(said) > MAX_POSITIONS:
         raise _argument("exceed max topics")
     return [_alternatives(position, one) for position, one in enumerate(said)]
 
@@ -222,8 +222,8 @@ def _topics(said: Any) -> list[list[str]]:
 def _alternatives(position: int, said: Any) -> list[str]:
     """The topics of one position; none stand for every topic, as does a null among them."""
     many = said if isinstance(said, list) else [] if said is None else [said]
-    if len(many) > MOST_ALTERNATIVES:
-        raise _argument(f"topics[{position}]: {len(many)} topics, at most {MOST_ALTERNATIVES} are taken")
+    if len(many) > MAX_ALTERNATIVES:
+        raise _argument(f"topics[{position}]: {len(many)} topics, at most {MAX_ALTERNATIVES} are taken")
     found = []
     for one in many:
         if one is None:
@@ -273,10 +273,10 @@ def _from_block(said: Any, replay: Replay) -> int | None:
     number = _block(said, "fromBlock")
     if replay.head < 0:
         raise _Refused(-32000, "fromBlock: no node has told its head yet, so nothing can be sent again: try later")
-    if number > replay.head + MOST_AHEAD:
+    if number > replay.head + MAX_BLOCKS_ABOVE:
         raise _argument(
-            f"fromBlock: {hex(number)} is more than {MOST_AHEAD} blocks above the head, which is {hex(replay.head)} "
-            "here"
+            f"fromBlock: {hex(number)} is more than {MAX_BLOCKS_ABOVE} blocks above the head, which is "
+            f"{hex(replay.head)} here"
         )
     if number < replay.oldest:
         raise _argument(

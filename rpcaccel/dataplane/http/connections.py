@@ -1,5 +1,4 @@
-"""The connections of one worker, and what they have in common: remembered heads, the Date line, the watch over idle
-and slow clients, and the end of all of them. Of WebSockets: who may open one, and how many there may be."""
+"""The connections of one worker: how they begin, the watch over idle and slow clients, and the end of all of them."""
 
 from __future__ import annotations
 
@@ -13,14 +12,13 @@ from rpcaccel.dataplane.event_loop import TURN_SECONDS
 from rpcaccel.dataplane.http.aiohttp_server import server
 from rpcaccel.dataplane.http.fast_protocol import ConnectionHost, FastProtocol
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
-from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients, Watched
 from rpcaccel.dataplane.http.websocket import WebSocket, WebSocketHost
 from rpcaccel.dataplane.rpc import access_log, response_headers
 from rpcaccel.dataplane.rpc.admission import KEY_HEADERS
 
-_LOOK_EVERY = 1.0
+_LOOK_SECONDS = 1.0
 """Seconds between two looks at all connections, or a quarter of the shortest limit if that is less."""
 READ_LATER = frozenset(
     {
@@ -77,19 +75,19 @@ class WebSocketServer(WebSocketHost):
                 socket.transport.abort()
 
 
-_SENT_EVERY = 0.02
+_SENT_SECONDS = 0.02
 """Seconds between two checks, while the worker drains, whether the last answers have been sent."""
-_FAREWELL = 0.2
+_LAST_SECONDS = 0.2
 """The last seconds of draining: WebSockets whose calls are not answered by then are told that they end."""
 
 
 class Lanes(ConnectionHost):
     """All connections of one worker. A call of the object makes the protocol of a new connection."""
 
-    def __init__(self, front: RequestHandler, shortcut: Shortcut) -> None:
-        self.websockets = WebSocketServer(front, shortcut, SlowClients(self._lost))
+    def __init__(self, front: RequestHandler) -> None:
+        self.websockets = WebSocketServer(front, SlowClients(self._lost))
         self._web = server(front)
-        super().__init__(front, shortcut, self.websockets.slow, self._web, self.websockets.take)
+        super().__init__(front, self.websockets.slow, self._web, self.websockets.take)
         self._unseen: list[FastProtocol | WebSocket] = []
         """The connections that the look under way has still to look at."""
         self._looking: asyncio.TimerHandle | None = None
@@ -109,14 +107,14 @@ class Lanes(ConnectionHost):
         for lane in list(self.open):
             lane.close_if_idle()
         until = monotonic() + within
-        await self._wait_until(until - min(_FAREWELL, within / 2))
+        await self._wait_until(until - min(_LAST_SECONDS, within / 2))
         self.websockets.dismiss()
         await self._wait_until(until)
         self.websockets.abort()
         self._web.pre_shutdown()
         await self._web.shutdown(max(within, 0.001))  # to aiohttp 0 means no limit
         while any(_unsent(lane) for lane in self.open) and monotonic() < until:  # noqa: ASYNC110 -- nobody is told
-            await asyncio.sleep(_SENT_EVERY)
+            await asyncio.sleep(_SENT_SECONDS)
         for lane in list(self.open):
             if lane.transport is not None:
                 lane.transport.abort()
@@ -126,7 +124,7 @@ class Lanes(ConnectionHost):
     async def _wait_until(self, until: float) -> None:
         """Wait until nothing is under way, or until this time."""
         while self._busy() and monotonic() < until:  # noqa: ASYNC110 -- nobody is told
-            await asyncio.sleep(_SENT_EVERY)
+            await asyncio.sleep(_SENT_SECONDS)
 
     def _busy(self) -> bool:
         """Is an answer waited for, or a WebSocket not closed yet?"""
@@ -150,7 +148,7 @@ class Lanes(ConnectionHost):
             while self._unseen and monotonic() < now + TURN_SECONDS:
                 self._unseen.pop().look(now, http)
         finally:  # a bug that one of them meets must not end the watch over the others
-            every = 0.0 if self._unseen else min(_LOOK_EVERY, min(limits) / 4)
+            every = 0.0 if self._unseen else min(_LOOK_SECONDS, min(limits) / 4)
             self._looking = asyncio.get_running_loop().call_later(every, self._look)
 
 

@@ -27,13 +27,12 @@ from rpcaccel.core.wire.http_head import END
 from rpcaccel.core.wire.websocket_handshake import Handshake, accepted, read_handshake
 from rpcaccel.dataplane.http.aiohttp_server import MAX_PART_BYTES, WITHOUT_BODY, Connection, SharedTransport
 from rpcaccel.dataplane.http.handler import SERVER, HttpAnswer, RequestHandler, Visit
-from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, HeadMemo, Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.rpc.calls import Answered, AnswerWait
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
 
-ONE_WRITE = 16 * 1024
+MAX_JOINED_BYTES = 16 * 1024
 """Bytes of the longest answer whose head and body are joined: one call into the socket is dearer than the copy."""
 _GET = b"GET "
 _BEGINNINGS = (b"POST ", *WITHOUT_BODY)
@@ -97,7 +96,6 @@ class ConnectionHost:
     def __init__(
         self,
         front: RequestHandler,
-        shortcut: Shortcut,
         slow: SlowClients,
         complete: Callable[[], Connection],
         upgrade: Callable[[Handshake, str], asyncio.Protocol | HttpAnswer],
@@ -108,7 +106,6 @@ class ConnectionHost:
             upgrade: gives the protocol of a WebSocket, or the answer with which its handshake is turned away.
         """
         self.front = front
-        self.shortcut = shortcut
         self.slow = slow
         self.complete = complete
         self.upgrade = upgrade
@@ -289,12 +286,11 @@ class FastProtocol(asyncio.Protocol):
 
     def _answer(self, asked: RequestHead, body: bytes) -> None:
         """Answer one whole request, with nothing before it and nothing behind."""
-        host, transport = self._host, self.transport
-        front = host.front
+        front, transport = self._host.front, self.transport
         visit: Visit | None = None
         reply: HttpAnswer | AnswerWait | Awaitable[HttpAnswer]
         try:
-            hit = host.shortcut.answer(asked, body, self._peer)
+            hit = front.hit(asked, body, self._peer)
             if hit is not None and transport is not None:
                 if isinstance(hit, bytes):
                     transport.write(hit)
@@ -390,7 +386,7 @@ class FastProtocol(asyncio.Protocol):
         size, end = sum(map(len, reply.parts)), _LAST if reply.close else _END
         lines = f"{_STATUS[reply.status]}{reply.headers}Content-Length: {size}{date.text}{end}"
         head = lines.encode("latin-1")
-        if size <= ONE_WRITE:
+        if size <= MAX_JOINED_BYTES:
             transport.write(b"".join((head, *reply.parts)))
         else:
             transport.writelines((head, *reply.parts))

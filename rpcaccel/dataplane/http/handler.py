@@ -2,7 +2,8 @@
 
 Knows paths, clients, limits, headers, compression and origins; knows neither sockets nor aiohttp. `fast_protocol` and
 `aiohttp_server` read requests and write the answers out. A POST is answered in four steps: `enter` lets it in, `calls`
-answers its body, `reply` makes the HTTP answer, and `leave` counts it out.
+answers its body, `reply` makes the HTTP answer, and `leave` counts it out. A call that was answered at once before is
+answered from bytes to bytes in one function, `hit`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from msgspec import Struct
 
 import rpcaccel
 from rpcaccel.config.sections import HttpSettings
-from rpcaccel.core.client_limits import LimitRefusal
+from rpcaccel.core.cache.eviction import CacheSlot
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.client_limits import Client, LimitRefusal
 from rpcaccel.core.stats.counters import bump
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
-from rpcaccel.core.wire.http_reply import pack
-from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.core.wire.http_head import END
+from rpcaccel.core.wire.http_reply import member, pack
+from rpcaccel.core.wire.jsonrpc import OPENING, RESULT, SHARED_FROM, Invalid, result_reply
 from rpcaccel.core.wire.websocket_handshake import WEBSOCKET_VERSION, HandshakeFault, fault
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, one_slash, takes_gzip
 from rpcaccel.dataplane.live.live_session import MessageTurn
@@ -28,11 +32,15 @@ from rpcaccel.dataplane.rpc import response_headers
 from rpcaccel.dataplane.rpc.access_log import REQUEST_ID
 from rpcaccel.dataplane.rpc.admission import Admission, Caller, Headers, PathRoute
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
+from rpcaccel.dataplane.rpc.hit_memo import Known
+from rpcaccel.dataplane.rpc.response_headers import DateHeader
 
 SERVER = "rpcaccel"
 """The value of the Server header. It names no version, which would be of use to attackers only."""
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
+_AROUND = len(OPENING) + len(RESULT) + len(b"}")
+"""Bytes of a reply beside its id and result."""
 _OURS = f"Server: {SERVER}\r\n"
 _TIMEOUT = response_headers.TIMEOUT.lower()
 _SOON = "Retry-After: 1\r\n"
@@ -42,7 +50,7 @@ NOT_PLAIN = (
     "open a WebSocket by a plain GET without a body, on a connection of its own; its path may have no percent sign, "
     "and no header may come twice"
 )
-INLINE_GZIP = 64 * 1024
+MAX_INLINE_GZIP_BYTES = 64 * 1024
 """Bytes of the longest answer that is compressed at once. A longer one is compressed in a thread, so that no other call
 waits for that."""
 
@@ -87,6 +95,7 @@ class RequestHandler:
         tally: Tally,
         clock: Callable[[], float],
         admission: Admission,
+        memory: MemoryTier,
     ) -> None:
         """`not_ready` returns a sentence for each network that cannot serve."""
         self.settings = settings
@@ -97,6 +106,8 @@ class RequestHandler:
         self._not_ready = not_ready
         self._tally = tally
         self._admission = admission
+        self._memory = memory
+        self._date = DateHeader(END + OPENING)
 
     def read(self, asked: RequestHead) -> None:
         """Fill in what follows from a head under the settings in force."""
@@ -117,6 +128,70 @@ class RequestHandler:
             f"{lines}Content-Length: ".encode("latin-1") for lines in (asked.short, asked.long)
         )
         asked.under = self.routes
+
+    def hit(
+        self, asked: RequestHead, body: bytes, peer: str, *, bare: bool = False
+    ) -> bytes | tuple[bytes, ...] | None:
+        """The whole answer to a call that was answered at once before, its head included, a long one in parts; None
+        when the request goes the ordinary way.
+
+        This looks at and counts what `enter`, `Calls.begin`, `reply` and `leave` look at and count for such a call, and
+        writes the same bytes; what is saved are the layers between. What a hit on a known template checks and counts is
+        said once, in dataplane.rpc.hit_memo. Whatever is not as it was when the call was learnt goes the ordinary way,
+        and is counted there alone.
+
+        Args:
+            bare: the request is a message of a WebSocket, whose answer has no head, and is in parts.
+        """
+        tally, memory, started = self._tally, self._memory, self.clock()
+        if asked.under is not self.routes:
+            self.read(asked)
+        if asked.known is None or self.draining or tally.in_flight >= asked.most:
+            return None
+        known, call_id, result, slot = asked.known.find(body, memory, started)
+        if known is None:
+            return None
+        length = len(result) + len(call_id) + _AROUND
+        packed = length >= asked.compact and asked.packs
+        if packed and (slot is None or length >= MAX_INLINE_GZIP_BYTES):
+            return None
+        guest = self._admitted(asked, known, peer, started) if asked.apart else None
+        if guest is None and asked.apart:
+            return None
+        # Nothing was counted before this line, and nothing turns the answer back after it.
+        now, date = self.clock(), self._date
+        seconds = now - started
+        known.count(memory, slot, len(result), seconds)
+        if guest is not None:
+            guest.cell.answered(known.cell.method, known.outcome.source, seconds)
+        tally.requests += 1
+        tally.bytes_in += len(body)
+        if bare:
+            return result_reply(call_id, result)
+        if now >= date.until:
+            date.turn(now)
+        told = known.told
+        if seconds >= response_headers.MIN_SHOWN_SECONDS:
+            shown, hundredths = self.settings.headers, response_headers.hundredths(seconds)
+            told = response_headers.of_hit(slot is None, known.head, shown, hundredths)
+        lines = asked.short_hit if length < asked.compact else asked.long_hit
+        if packed and slot is not None:
+            return self._pack_hit(slot, call_id, result, told + lines)
+        if length >= SHARED_FROM:
+            return b"".join((told, lines, b"%d" % length, date.bytes, call_id, RESULT)), result, b"}"
+        return b"".join((told, lines, b"%d" % length, date.bytes, call_id, RESULT, result, b"}"))
+
+    def _pack_hit(self, slot: CacheSlot, call_id: bytes, result: bytes, lines: bytes) -> bytes:
+        """The answer to a client that takes it compressed."""
+        rest = b"".join((RESULT, result, b"}"))
+        body = member(OPENING + call_id, rest, self._memory.squeeze(slot, rest, self.clock()))
+        return b"".join((lines, b"%d" % len(body), self._date.text.encode("ascii"), END, body))
+
+    def _admitted(self, asked: RequestHead, known: Known, peer: str, now: float) -> Client | None:
+        """The caller; None when it is not within its limits."""
+        admission = self._admission
+        guest = asked.guest or admission.anonymous(admission.address(peer, asked.headers))
+        return guest if guest.passes(known.method, known.heavy, now) else None
 
     def enter(self, asked: RequestHead, peer: str | None, turn: MessageTurn | None = None) -> Visit | HttpAnswer:
         """Let a POST in, or the message of a WebSocket that has this `turn`; or turn it away."""
@@ -173,7 +248,7 @@ class RequestHandler:
         size = sum(map(len, parts))
         if size < settings.gzip_from:
             lines += head.short
-        elif size < INLINE_GZIP or not head.packs:
+        elif size < MAX_INLINE_GZIP_BYTES or not head.packs:
             lines += head.long
             parts = (pack(answered.body),) if head.packs else parts
         else:

@@ -18,7 +18,7 @@ from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 _SLASHES = re.compile("/+")
 _MAX_HEADS, _MAX_HEAD_BYTES = 1024, 2048
 """Heads that are remembered, and bytes of the longest one."""
-_LONGEST_ACCEPTED = 256
+_MAX_ACCEPTED_CHARACTERS = 256
 """Characters of Accept-Encoding that are looked at, and remembered."""
 
 
@@ -118,7 +118,7 @@ class HeadMemo:
 
 def takes_gzip(accepted: str) -> bool:
     """Does Accept-Encoding (RFC 9110 section 12.5.3) allow gzip?"""
-    return _allows_gzip(accepted[:_LONGEST_ACCEPTED])
+    return _allows_gzip(accepted[:_MAX_ACCEPTED_CHARACTERS])
 
 
 @lru_cache(maxsize=256)

@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-LEAST_TAKEN = 64 * 1024
+LEAST_TAKEN_BYTES = 64 * 1024
 """Bytes that a client must take of its answer within the write timeout, to be given as long again."""
 READS_SECONDS = 1.0
-"""Seconds for which a client that took LEAST_TAKEN counts as one that reads."""
+"""Seconds for which a client that took LEAST_TAKEN_BYTES counts as one that reads."""
 FREED_PART = 8
 """When too much waits, connections are closed until one part in FREED_PART of the bound is free: otherwise all
 connections would be compared for each further answer."""
@@ -44,14 +44,14 @@ class _Taking:
         self.left = held
         """Bytes that the client had still to take at `since`."""
         self.since = now
-        """When the client last took LEAST_TAKEN, or began to take its answer."""
+        """When the client last took LEAST_TAKEN_BYTES, or began to take its answer."""
         self.moved = False
-        """Did the client ever take LEAST_TAKEN?"""
+        """Did the client ever take LEAST_TAKEN_BYTES?"""
 
     def look(self, now: float) -> None:
         """Note how much the client took since the last look."""
         left = self.transport.get_write_buffer_size()
-        if self.left - left >= LEAST_TAKEN:
+        if self.left - left >= LEAST_TAKEN_BYTES:
             self.since, self.left, self.moved = now, left, True
         elif left > self.left:
             self.left = left

@@ -27,24 +27,23 @@ from rpcaccel.core.wire.websocket_frames import (
     text_header,
 )
 from rpcaccel.dataplane.event_loop import TURN_SECONDS
-from rpcaccel.dataplane.http.handler import INLINE_GZIP, HttpAnswer, RequestHandler, Visit
-from rpcaccel.dataplane.http.hit_path import Shortcut
+from rpcaccel.dataplane.http.handler import MAX_INLINE_GZIP_BYTES, HttpAnswer, RequestHandler, Visit
 from rpcaccel.dataplane.http.request_head import RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.http.websocket_silence import Silence, Silent
 from rpcaccel.dataplane.http.websocket_writer import (
-    FAREWELL,
+    FAREWELL_SECONDS,
     RESTARTING,
     SocketState,
     WebSocketWriter,
 )
 from rpcaccel.dataplane.rpc.calls import Answered, AnswerWait
 
-PARTS = "too many messages are under way here in parts: try again"
-LONGEST_KEPT = 64 * 1024
+TOO_MANY_PARTS = "too many messages are under way here in parts: try again"
+MAX_KEPT_BYTES = 64 * 1024
 """Bytes of the longest message that is kept until it is answered, for the id of its call. A longer one is told a bug of
 the proxy without an id."""
-_LINE_EVERY = 1.0
+_LINE_SECONDS = 1.0
 """Seconds between two lines in the log, at the least."""
 _OPEN, _LEAVING, _CLOSING, _CLOSED = SocketState
 _PONG, _PING, _CLOSE = int(Opcode.PONG), int(Opcode.PING), int(Opcode.CLOSE)
@@ -54,9 +53,8 @@ _CALLS = frozenset({int(Opcode.TEXT), int(Opcode.BINARY)})
 class WebSocketHost:
     """What the WebSockets of one worker have in common."""
 
-    def __init__(self, front: RequestHandler, shortcut: Shortcut, slow: SlowClients) -> None:
+    def __init__(self, front: RequestHandler, slow: SlowClients) -> None:
         self.front = front
-        self.shortcut = shortcut
         self.slow = slow
         self.open: set[WebSocket] = set()
         self.by_holder: Counter[str] = Counter()
@@ -76,7 +74,9 @@ class WebSocketHost:
         """Note that a WebSocket is gone."""
         if socket in self.open:
             self.open.discard(socket)
-            self.by_holder -= Counter((socket.holder,))
+            left = self.by_holder.pop(socket.holder) - 1
+            if left:
+                self.by_holder[socket.holder] = left
 
     def note(self, socket: WebSocketWriter, why: str) -> None:
         """Log that a WebSocket is closed through its client's fault: a line a second at the most, so that the operator
@@ -91,7 +91,7 @@ class WebSocketHost:
         network = head.place if head.route is None else head.route.network.name
         about = {"client": socket.holder, "network": network, "reason": why, "unread": socket.unread}
         log.warning("a WebSocket is closed through its client's fault", **about, more=self._unlogged)
-        self.next_line, self._unlogged = now + _LINE_EVERY, 0
+        self.next_line, self._unlogged = now + _LINE_SECONDS, 0
 
 
 class WebSocket(WebSocketWriter, asyncio.Protocol):
@@ -225,7 +225,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
 
     def refuse_parts(self) -> None:
         """Close the WebSocket, because all clients together sent too much of messages that did not come whole."""
-        self._break(FrameError(CloseCode.TRY_LATER, PARTS), "partial-too-much")
+        self._break(FrameError(CloseCode.TRY_LATER, TOO_MANY_PARTS), "partial-too-much")
 
     def _next_turn(self) -> None:
         self._turning = False
@@ -285,7 +285,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
             return
         if self.state is not _CLOSING:
             self.write((control(_CLOSE, payload[:2]),))
-            self.give_up_within(FAREWELL)
+            self.give_up_within(FAREWELL_SECONDS)
         self.transport.close()
 
     # -- calls ----------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         visit: Visit | None = None
         came: Answered | AnswerWait | HttpAnswer
         try:
-            hit = self._host.shortcut.answer(self.head, body, self._peer, bare=True)
+            hit = front.hit(self.head, body, self._peer, bare=True)
             if hit is not None:
                 self._answer(None, cast("tuple[bytes, ...]", hit), body)
                 return
@@ -310,7 +310,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
             came = front.failed()
         if isinstance(came, AnswerWait):
             self._running.add(came)
-            kept = body if len(body) <= LONGEST_KEPT else b""
+            kept = body if len(body) <= MAX_KEPT_BYTES else b""
             came.told = partial(self._landed, cast(Visit, visit), kept, came)
         elif isinstance(came, HttpAnswer):
             self._refuse(came, visit, body)
@@ -347,7 +347,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         size = sum(map(len, parts))
         if not (size and self._window) or size < self.front.settings.gzip_from:
             self._finish(visit, parts, size)
-        elif size < INLINE_GZIP:
+        elif size < MAX_INLINE_GZIP_BYTES:
             self._compressed(visit, deflate(parts, self._window))
         elif self.transport is not None:
             packing = asyncio.ensure_future(asyncio.to_thread(deflate, parts, self._window))

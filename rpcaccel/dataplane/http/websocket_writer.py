@@ -14,13 +14,13 @@ from enum import StrEnum
 from time import monotonic
 
 from rpcaccel.core.wire.websocket_frames import CloseCode, close_frame, text_header
-from rpcaccel.dataplane.http.fast_protocol import ONE_WRITE
+from rpcaccel.dataplane.http.fast_protocol import MAX_JOINED_BYTES
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.request_head import RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.live.live_session import LiveSession
 
-FAREWELL = 5.0
+FAREWELL_SECONDS = 5.0
 """Seconds in which a client must take the close frame and answer it, before its connection is broken off."""
 PART_OF_UNSENT = 4
 """One part in so many of http.max_unsent is what the unread answers of one client may have."""
@@ -119,7 +119,7 @@ class WebSocketWriter:
             return False
         size = sum(map(len, parts))
         self.sent += size
-        if size <= ONE_WRITE:
+        if size <= MAX_JOINED_BYTES:
             transport.write(b"".join(parts))
         else:
             transport.writelines(parts)
@@ -149,7 +149,7 @@ class WebSocketWriter:
         """Close the WebSocket with a close code (RFC 6455 section 7.4.1) and a reason of at most 123 bytes."""
         if self.transport is None or self.state is _CLOSING:
             return
-        self.give_up_within(FAREWELL)
+        self.give_up_within(FAREWELL_SECONDS)
         self._slow.leaves(self, self.front.settings.max_unsent)
         self.transport.write(close_frame(code, reason))
 

@@ -25,20 +25,20 @@ MAX_BLOCKS_AT_ONCE = 16
 ANSWERS, ANSWERS_TO_A_GUESS = 4, 2
 """Times that nodes must say that there are no logs where the block's bloom says that there are, or that there may be:
 a node, or a machine behind it, may be a block behind what is known of it."""
-_DOUBTED = 4096
+_MAX_DOUBTED = 4096
 """Blocks and filters for which answers without logs are remembered."""
 EXTRA_TRIES = 2
 """Times that a block is fetched until its header is made without what only the call for further members tells; and
 headers in a row that were made without, after which the next ones wait for it no more."""
-_MEMBERS, _LONGEST_NAME = 128, 64
+_MAX_MEMBERS, _MAX_NAME_CHARACTERS = 128, 64
 """Members of pushed headers whose names are remembered, and characters of such a name."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
 """Seconds until what could not be had is asked for again; the pause doubles each time."""
 
 
 def pause(tries: int) -> float:
     """Seconds to wait after so many failures in a row."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(10, tries - 1))
+    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(10, tries - 1))
 
 
 _LACKED = frozenset({FailureKind.UNKNOWN, FailureKind.INVALID_PARAMS, FailureKind.NODE_BEHIND})
@@ -142,8 +142,8 @@ class BlockSource:
         """A header that a node pushed. Blocks that are fetched from now on have no members that no node pushes. Raises
         NotABlock."""
         block, names = read_pushed(text, self.network.chain.header)
-        names = frozenset(name for name in names if len(name) <= _LONGEST_NAME)
-        if len(self._pushed | names) <= _MEMBERS:
+        names = frozenset(name for name in names if len(name) <= _MAX_NAME_CHARACTERS)
+        if len(self._pushed | names) <= _MAX_MEMBERS:
             self._pushed |= names
         return block
 
@@ -196,7 +196,7 @@ class BlockSource:
         if len(nodes) == len(told):
             nodes = (*nodes, node)
         self._doubted[asked] = nodes  # also once they are believed: others may ask for the same logs
-        if len(self._doubted) > _DOUBTED:
+        if len(self._doubted) > _MAX_DOUBTED:
             del self._doubted[next(iter(self._doubted))]
         if len(nodes) < self._answers(wanted):
             raise NotFetched(f"logs of block {block.number}: a node gave none, and its bloom has some", lacked=True)

@@ -26,7 +26,7 @@ from rpcaccel.core.live.branch import (
     BLOCK_TRIES,
     BLOCKS_AT_ONCE,
     RESTARTED,
-    ROOTS,
+    ROOT_BLOCKS,
     Abandoned,
     BranchMove,
     FollowedBranch,
@@ -47,11 +47,11 @@ from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.build import same_chain
 from rpcaccel.dataplane.networks.network import Network
 
-RESUMING, RESUMING_OF_ONE = 16, 8
+MAX_FETCHING, MAX_FETCHING_OF_A_CLIENT = 16, 8
 """Resumed subscriptions that fetch at once, and those of one client: the others of that client wait for it alone."""
-FALLEN = 30.0
-"""Seconds that the served head may stay below the first block before that is known, or far (ROOTS) below the window of
-a chain whose blocks are final at once."""
+FALLEN_SECONDS = 30.0
+"""Seconds that the served head may stay below the first block before that is known, or far (ROOT_BLOCKS) below the
+window of a chain whose blocks are final at once."""
 REREAD = "other blocks are final now by the settings: subscribe again from the last block that you saw"
 BROKEN = "the proxy stumbled over a block: subscribe again from the last block that you saw"
 
@@ -87,7 +87,7 @@ class Follower:
         self._waiting: dict[LiveSubscription, Want] = {}
         """Subscriptions that began before the first block was known, each with the head that was served then."""
         self._resuming: dict[LiveSubscription, tuple[Resumption, asyncio.Task[None]]] = {}
-        self._gate = asyncio.Semaphore(RESUMING)
+        self._gate = asyncio.Semaphore(MAX_FETCHING)
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
         """By client and kind: bounds how many of its subscriptions fetch, or hold logs, at once."""
         self._held = held or HeldLogs()
@@ -214,7 +214,7 @@ class Follower:
             sleep=self._sleep,
         )
         whose = subscription.session.holder, subscription.topic.kind
-        turn = self._turns.setdefault(whose, asyncio.Semaphore(RESUMING_OF_ONE))
+        turn = self._turns.setdefault(whose, asyncio.Semaphore(MAX_FETCHING_OF_A_CLIENT))
         resumption = Resumption(context, subscription, first, came, turn)
         task = asyncio.create_task(resumption.run())
         self._resuming[subscription] = resumption, task
@@ -405,8 +405,8 @@ class Follower:
                     if same and head == self._served.head:
                         break
                     others = 0 if same else others + 1
-            far = below > ROOTS or not branch.begun
-            if others >= BLOCK_TRIES or (far and self._clock() - fell_at >= FALLEN):
+            far = below > ROOT_BLOCKS or not branch.begun
+            if others >= BLOCK_TRIES or (far and self._clock() - fell_at >= FALLEN_SECONDS):
                 self._lose(RESTARTED)
                 return
             await self._sleep(pause(tries))

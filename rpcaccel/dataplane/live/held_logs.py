@@ -18,10 +18,10 @@ from rpcaccel.core.live.block import Log
 
 MAX_HELD_BYTES = 16 * 1024 * 1024
 """Bytes of all portions together."""
-PORTION = 256 * 1024
+PORTION_BYTES = 256 * 1024
 """Bytes that a portion should come to: what a client may leave unread, so that few portions wait for their clients. It
 is read within two milliseconds, and need not let others in between."""
-OWN = 8 * 1024 * 1024
+MAX_OWN_BYTES = 8 * 1024 * 1024
 """Bytes of logs that were sent, and are kept in case that their blocks are abandoned."""
 
 
@@ -33,7 +33,7 @@ def size_of(logs: Sequence[Log]) -> int:
 class HeldLogs:
     """What the resuming subscriptions of one network hold together."""
 
-    def __init__(self, most: int = MAX_HELD_BYTES, portion: int = PORTION, own: int = OWN) -> None:
+    def __init__(self, most: int = MAX_HELD_BYTES, portion: int = PORTION_BYTES, own: int = MAX_OWN_BYTES) -> None:
         """
         Args:
             most: bytes of all portions.

@@ -26,6 +26,7 @@ from rpcaccel.core.stats.counters import AnswerSource, CutReason, NetworkCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.follower import Follower
 from rpcaccel.dataplane.live.live_session import LiveSession, LiveSubscription, MessageTurn, cut
 from rpcaccel.dataplane.live.pending import PendingTransactions
@@ -33,11 +34,11 @@ from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.build import same_chain
 from rpcaccel.dataplane.networks.network import Network
 
-MOST_FILTERS = 64 << 20
+MAX_FILTER_BYTES = 64 << 20
 """Bytes that the different filters of logs of a worker may take."""
 PART_OF_FILTERS = 4
 """One part in so many of these bytes is what the filters of one client may take."""
-MOST_BEHIND = 2000
+MAX_RESUMING = 2000
 """Subscriptions of one client that are still sent what they missed."""
 HEADS_OF_A_CALL, LOGS_OF_A_CALL = 16, 256
 """Blocks that are sent again for the price of one call."""
@@ -47,8 +48,6 @@ _ID_BYTES = 16
 
 Pay = Callable[[str, int], Outcome | None]
 """Has a client pay for so many calls of a method; the refusal where it may not make them."""
-Follow = Callable[[Network, Topics, NetworkCell], Follower]
-ListenPending = Callable[[Network, Topics], PendingTransactions]
 
 
 @dataclass(slots=True)
@@ -102,18 +101,17 @@ class _Followed:
 
     def __init__(
         self,
-        network: Network,
+        topics: Topics,
         cell: NetworkCell,
+        follower: Follower,
+        pending: PendingTransactions,
         filters: _Filters,
         behind: Counter[str],
-        topics: Topics,
-        follow: Follow,
-        listen: ListenPending,
     ) -> None:
         self.cell = cell
         self.topics = topics
-        self._follower = follow(network, topics, cell)
-        self._pending = listen(network, topics)
+        self._follower = follower
+        self._pending = pending
         self.held: dict[LiveSubscription, None] = {}
         """All subscriptions, also those that have not joined the topics yet."""
         self._filters = filters
@@ -195,24 +193,28 @@ class Hub:
         self,
         tally: Tally,
         clock: Callable[[], float],
-        follow: Follow,
-        listen: ListenPending,
+        engine: Engine,
         settings: WebSocketSettings,
+        *,
+        follow: type[Follower] = Follower,
+        listen: type[PendingTransactions] = PendingTransactions,
         token: Callable[[int], str] = token_hex,
-        most_filters: int = MOST_FILTERS,
-        most_behind: int = MOST_BEHIND,
+        most_filters: int = MAX_FILTER_BYTES,
     ) -> None:
-        """`follow` and `listen` make what follows the blocks and the pending transactions of a network; `token` gives
-        so many random bytes in hex; `most_filters`: bytes that the different filters of logs may take; `most_behind`:
-        subscriptions of one client that are still sent what they missed."""
+        """
+        Args:
+            follow: what follows the blocks of a network; `listen`: its pending transactions.
+            token: gives so many random bytes in hex.
+            most_filters: bytes that the different filters of logs may take.
+        """
         self.settings = settings
         self._tally = tally
         self._clock = clock
-        self._follow = follow
-        self._listen = listen
+        self._engine = engine
+        self._follow, self._listen = follow, listen
         self._token = token
         self._filters = _Filters(most_filters)
-        self._most_behind = most_behind
+        self.most_behind = MAX_RESUMING
         self._behind: Counter[str] = Counter()
         """By client: the subscriptions that are still sent what they missed."""
         self._networks: Mapping[str, Network] = {}
@@ -249,8 +251,8 @@ class Hub:
         if session.count >= session.most:
             return _too_much(network, f"{session.most} subscriptions on one connection (http.websocket.subscriptions)")
         if topic.from_block is not None:
-            if self._behind[session.holder] >= self._most_behind:
-                return _too_much(network, f"{self._most_behind} of one client that are still sent what they missed")
+            if self._behind[session.holder] >= self.most_behind:
+                return _too_much(network, f"{self.most_behind} of one client that are still sent what they missed")
             if (refused := pay(*_stands_for(topic, topic.from_block, network.view.head))) is not None:
                 return refused
         if topic.filter is not None:
@@ -275,10 +277,11 @@ class Hub:
         """A network of the revision in force, with its topics and its followers."""
         found = self._followed.get(name)
         if found is None:
-            cell = self._tally.network(name)
+            cell, network = self._tally.network(name), self._networks[name]
             topics = Topics(cell, self._clock)
-            network = self._networks[name]
-            found = _Followed(network, cell, self._filters, self._behind, topics, self._follow, self._listen)
+            follower = self._follow(network, self._engine, topics, cell, self._clock)
+            pending = self._listen(network, self._engine, topics)
+            found = _Followed(topics, cell, follower, pending, self._filters, self._behind)
             self._followed[name] = found
             if name in self._heads:
                 found.see(self._heads[name])

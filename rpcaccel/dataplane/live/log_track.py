@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from rpcaccel.core.live.block import LiveBlock, Log
-from rpcaccel.core.live.branch import WINDOW
+from rpcaccel.core.live.branch import WINDOW_BLOCKS
 from rpcaccel.core.live.log_filter import EVERYTHING, LogFilter, covers
 from rpcaccel.core.live.subscription import LOGS
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
@@ -31,7 +31,7 @@ from rpcaccel.dataplane.live.held_logs import size_of
 from rpcaccel.dataplane.live.live_session import LiveSubscription, cut
 from rpcaccel.dataplane.live.topics import Topics
 
-MANY = 64
+MAX_WAITING_BLOCKS = 64
 """Blocks that wait for their logs when the branch is held back."""
 LOGS_SECONDS = 120.0
 """Seconds that the logs of one block may be asked for in vain."""
@@ -40,7 +40,7 @@ BLOCKS_AHEAD = 16
 REMEMBERED_BYTES = 16 * 1024 * 1024
 """Bytes of logs that are kept in case that their blocks are abandoned: those of all blocks, and those of the own blocks
 of resumed subscriptions."""
-_OFTEN = 3
+_MAX_FILTERED_FETCHES = 3
 """Fetches of a block whose filter did not cover a new topic, after which all logs are asked for."""
 
 LOGS_LATE = "the logs of a block could not be had from any node: subscribe again from the last block that you saw"
@@ -111,7 +111,7 @@ class _Remembered:
     def add(self, block_hash: str, logs: Sequence[Log], joined: int) -> None:
         self._blocks[block_hash] = logs, joined
         self._bytes += size_of(logs)
-        if len(self._blocks) > WINDOW:
+        if len(self._blocks) > WINDOW_BLOCKS:
             self.pop(next(iter(self._blocks)))
         for other, (held, number) in self._blocks.items():
             if self._bytes <= REMEMBERED_BYTES:
@@ -196,7 +196,7 @@ class LogTrack:
         """Send the logs of a new block, which became the served head at `since` (monotonic seconds)."""
         self._items.append(_Waiting(block, since))
         self._waiting += 1
-        self._own.prune(block.number - WINDOW)
+        self._own.prune(block.number - WINDOW_BLOCKS)
         for item in self._blocks():
             item.rests_until = 0.0
         self._woken.set()
@@ -238,7 +238,7 @@ class LogTrack:
     @property
     def full(self) -> bool:
         """Do so many blocks wait that the branch is to be held back?"""
-        return self._waiting >= MANY
+        return self._waiting >= MAX_WAITING_BLOCKS
 
     @property
     def joining(self) -> bool:
@@ -293,7 +293,7 @@ class LogTrack:
             await topics.logs(item.logs, item.since, removed=True, joined=item.joined)
         else:
             self._waiting -= 1
-            if self._waiting == MANY - 1:
+            if self._waiting == MAX_WAITING_BLOCKS - 1:
                 self._drained()
             logs = item.logs or ()
             if not self._source.final_at_once:  # before the first await: the block may be abandoned while it is sent
@@ -324,7 +324,7 @@ class LogTrack:
             if item.logs is None and item.task is None and now >= item.rests_until:
                 if item.filter is None or not covers(item.filter, wanted):
                     item.fetched += 1
-                    item.filter = wanted if item.fetched <= _OFTEN else EVERYTHING
+                    item.filter = wanted if item.fetched <= _MAX_FILTERED_FETCHES else EVERYTHING
                 item.asked_at = now if item.asked_at is None else item.asked_at
                 item.task = asyncio.get_running_loop().create_task(self._fetch(item, item.filter))
 

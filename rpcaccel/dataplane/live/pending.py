@@ -24,17 +24,17 @@ from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
 
-POLL_EVERY = 1.0
+POLL_SECONDS = 1.0
 """Seconds between two polls of a filter at the least; half a block where that is longer."""
-QUICKEST, SLOWEST = 1.0, 30.0
+MIN_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 30.0
 """Seconds: bounds of the pause after a node could not be listened to."""
-REFUSED_FOR = 600.0
+REFUSED_SECONDS = 600.0
 """Seconds for which a node whose WebSocket does not tell pending transactions is not asked for them again."""
 MAX_TOLD_HASHES = 16_384
 """Hashes that were told lately."""
-_MOST = 10_000
+_MAX_WAITING_HASHES = 10_000
 """Hashes that may wait for the subscribers; the oldest are dropped."""
-_AT_ONCE = 16
+_FETCHES_AT_ONCE = 16
 """Transactions that are fetched at the same time."""
 _HASH = re.compile(rb'"0x[0-9a-f]{64}"')
 
@@ -69,7 +69,7 @@ class PendingTransactions:
         self._refused: dict[str, float] = {}
         """When a node refused to tell pending transactions, or could not be listened to."""
         self._recent: dict[bytes, None] = {}
-        self._waiting: deque[bytes] = deque(maxlen=_MOST)
+        self._waiting: deque[bytes] = deque(maxlen=_MAX_WAITING_HASHES)
         self._came = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class PendingTransactions:
 
     async def _transactions(self, hashes: Sequence[bytes]) -> list[bytes]:
         """The transactions with these hashes (raw JSON texts), as raw JSON texts; without those that no node knows."""
-        places_left = asyncio.Semaphore(_AT_ONCE)
+        places_left = asyncio.Semaphore(_FETCHES_AT_ONCE)
 
         async def one(name: bytes) -> bytes | None:
             async with places_left:
@@ -126,7 +126,7 @@ class PendingTransactions:
                 if found is not None and not worked:
                     self._refused[found[0].id] = self._engine.now()
                 fails = 0 if worked else fails + 1
-                pause = min(SLOWEST, QUICKEST * 2.0 ** min(max(0, fails - 1), 10))
+                pause = min(LONGEST_REST_SECONDS, MIN_REST_SECONDS * 2.0 ** min(max(0, fails - 1), 10))
                 await self._sleep(pause * self._rng.uniform(0.5, 1.0))
         finally:
             telling.cancel()
@@ -138,7 +138,7 @@ class PendingTransactions:
         settings = {node.id: node for node in self._network.settings.nodes if node.weight and not node.drain}
         for head in self._rng.sample(self._heads, len(self._heads)):
             refused = self._refused.get(head.id)
-            if not _fit(head) or head.id not in settings or (refused is not None and now - refused < REFUSED_FOR):
+            if not _fit(head) or head.id not in settings or (refused is not None and now - refused < REFUSED_SECONDS):
                 continue
             rule, live = self._network.settings.websockets, self._network.chain.live
             found = places(settings[head.id], rule, live, self._network.settings.nodes)
@@ -184,7 +184,7 @@ class PendingTransactions:
             return False
         params = b"[%b]" % made
         while self._pusher() is None:
-            await self._sleep(max(POLL_EVERY, self._network.block_time / 2))
+            await self._sleep(max(POLL_SECONDS, self._network.block_time / 2))
             changes = await self._call(f"{space}_getFilterChanges", params)
             if changes is None:
                 return True

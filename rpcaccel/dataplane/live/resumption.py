@@ -18,7 +18,7 @@ from functools import partial
 from typing import TypeVar
 
 from rpcaccel.core.live.block import LiveBlock, Log
-from rpcaccel.core.live.branch import BLOCKS_AT_ONCE, ROOTS, Appended, BranchMove, FollowedBranch, Want
+from rpcaccel.core.live.branch import BLOCKS_AT_ONCE, ROOT_BLOCKS, Appended, BranchMove, FollowedBranch, Want
 from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.websocket_frames import CloseCode
@@ -35,12 +35,12 @@ FETCH_TRIES = 6
 """Times in a row that blocks are asked for."""
 WAIT_SECONDS = 60.0
 """Seconds that a subscription waits for a client to read, or for the followed branch."""
-FIRST, LONGEST = 16, 256
+FIRST_RANGE_BLOCKS, MAX_RANGE_BLOCKS = 16, 256
 """Blocks of the first range of logs, and of the longest one. The length follows from what the last one came to."""
-FASTER = 4
+RANGE_GROWTH = 4
 """Times that a range may be as long as the one before; and the part of it that is tried next when it fails."""
-_AHEAD = 4
-_LOOK_EVERY = 0.05
+_BLOCKS_AHEAD = 4
+_LOOK_SECONDS = 0.05
 
 FAILED = "what was missed could not be had from any node: subscribe again from the last block that you saw"
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class Resumption:
         """Blocks that were sent, at least in part, and abandoned: what was sent of them is to be taken back."""
         self._sending = ""
         """The hash of the block whose logs are being sent, until it is abandoned."""
-        self._range_blocks = FIRST
+        self._range_blocks = FIRST_RANGE_BLOCKS
         self._portion = context.held.portion
         """Bytes that the next portion of logs is thought to come to."""
         self._failures = 0
@@ -168,7 +168,7 @@ class Resumption:
         if not self._arrived:
             raise NotFetched("the head that was served when the client came was left before it was known", lacked=True)
         await self._until(lambda: branch.tip.number >= self._next - 1, math.inf)  # the chain takes its time
-        floor = max(self._next, min(source.network.view.final + 1, branch.tip.number - ROOTS))
+        floor = max(self._next, min(source.network.view.final + 1, branch.tip.number - ROOT_BLOCKS))
         if not branch.reach(floor):
             self._context.wake()
             await self._until(lambda: branch.reach(floor), math.inf if source.final_at_once else WAIT_SECONDS)
@@ -198,7 +198,7 @@ class Resumption:
                 words = f"too slow: {self._to.unread} bytes unread"
                 cut(self._to.session, self._context.cell, CutReason.SLOW, words, CloseCode.TRY_LATER)
                 break
-            await self._context.sleep(_LOOK_EVERY)
+            await self._context.sleep(_LOOK_SECONDS)
         return self._to.open
 
     async def _fetch(self, fetch: Callable[[int], Awaitable[T]]) -> T:
@@ -345,7 +345,7 @@ class Resumption:
 
     async def _send_blocks(self, portion: Portion) -> None:
         """Send the logs of the next blocks of the window."""
-        blocks = self._branch.after(self._next - 1, _AHEAD)
+        blocks = self._branch.after(self._next - 1, _BLOCKS_AHEAD)
         each, failed = await self._logs_of(blocks)
         while each and not portion.takes(sum(map(size_of, each))):
             self._portion = size_of(each.pop())
@@ -396,10 +396,10 @@ class Resumption:
             async with self._context.gate:
                 logs = await source.logs_between(first, first + blocks - 1, wanted, self._failures)
         except NotFetched:  # perhaps because they are too many for one answer
-            self._range_blocks = max(1, blocks // FASTER)
+            self._range_blocks = max(1, blocks // RANGE_GROWTH)
             raise
         size, most = size_of(logs), self._context.held.portion
-        self._range_blocks = max(1, min(LONGEST, FASTER * blocks, blocks * most // max(1, size)))
+        self._range_blocks = max(1, min(MAX_RANGE_BLOCKS, RANGE_GROWTH * blocks, blocks * most // max(1, size)))
         if not portion.takes(size):
             self._portion = most if blocks > 1 else size
             return

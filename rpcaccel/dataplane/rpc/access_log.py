@@ -24,7 +24,7 @@ from rpcaccel.dataplane.rpc.admission import Caller, Headers
 REQUEST_ID = "X-Request-ID"
 _HEADER = REQUEST_ID.lower()
 _FIT = re.compile(r"[!-~]{1,128}")
-_LONGEST_METHOD, _LONGEST_TEXT, _LONGEST_QUOTED = 64, 200, 500
+_MAX_METHOD_CHARACTERS, _MAX_TEXT_CHARACTERS, _MAX_QUOTED_CHARACTERS = 64, 200, 500
 
 
 class AccessLog:
@@ -66,7 +66,7 @@ class AccessLog:
         }
         if outcome.error is not None:
             fields["error"], text = error_parts(outcome.error)
-            fields["error_text"] = words_of(plan.rule, text)[:_LONGEST_TEXT]
+            fields["error_text"] = words_of(plan.rule, text)[:_MAX_TEXT_CHARACTERS]
             fields["fault"] = fault_of(plan, outcome)
         fields = {name: value for name, value in fields.items() if value != ""}
         if slow:
@@ -90,10 +90,10 @@ def words_of(rule: Rule, text: str) -> str:
     """The text of an error as it may be written down. Nodes quote params; where these may hold a signed transaction, or
     anything at all, numbers and hex digits are replaced by placeholders."""
     if rule.known and rule.kind != "send":
-        return printable(text[:_LONGEST_QUOTED])
+        return printable(text[:_MAX_QUOTED_CHARACTERS])
     return fold(text)
 
 
 def shown(method: str) -> str:
     """The beginning of a method's name in printable characters: clients send names of any form."""
-    return printable(method[:_LONGEST_METHOD])[:_LONGEST_METHOD]
+    return printable(method[:_MAX_METHOD_CHARACTERS])[:_MAX_METHOD_CHARACTERS]

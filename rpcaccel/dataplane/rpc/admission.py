@@ -223,7 +223,7 @@ def _key_in(headers: Headers) -> str:
 
 EXCHANGE_SECONDS = 0.2
 """Seconds between two exchanges."""
-AFTER = 5.0
+ACTIVE_SECONDS = 5.0
 """Seconds after its last request for which a client takes part in exchanges."""
 
 Exchange = Callable[[Mapping[bytes, int]], Awaitable[dict[bytes, int] | None]]
@@ -247,7 +247,7 @@ class SharedLimits:
         active = {
             name.encode(): client
             for name, client in self._clients()
-            if client.shares and (client.spent or now - client.seen_at < AFTER)
+            if client.shares and (client.spent or now - client.seen_at < ACTIVE_SECONDS)
         }
         if not active:
             return

@@ -32,15 +32,15 @@ from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.rpc.access_log import request_id, shown, words_of
 from rpcaccel.dataplane.rpc.admission import Caller
 
-MOST_GROUPS = 90
+MAX_ERROR_GROUPS = 90
 """Groups of one report; errors beyond them are counted by network and fault alone."""
-MOST_SAMPLES, SAMPLES_EACH = 24, 2
+MAX_ERROR_SAMPLES, MAX_SAMPLES_OF_A_GROUP = 24, 2
 """Samples of one report, and of one group in it."""
 MAX_NAMED_METHODS = 200
 """Methods without a rule that one report names."""
-LONGEST_PARAMS, LONGEST_MESSAGE, MOST_ATTEMPTS = 2048, 500, 12
+MAX_PARAMS_CHARACTERS, MAX_MESSAGE_CHARACTERS, MAX_SAMPLE_ATTEMPTS = 2048, 500, 12
 """Characters of the params and of the message in a sample, and attempts."""
-_REMEMBERED, _SHORT = 256, 1024
+_MAX_PARSED_ERRORS, _MAX_PARSED_BYTES = 256, 1024
 """Errors whose parts are remembered, and bytes of the longest one of them: most errors are the same again."""
 _SHOWN_KINDS = frozenset({"read", "filter-new", "filter-poll", "filter-drop", "subscribe"})
 """Kinds of methods whose params may be shown."""
@@ -79,7 +79,7 @@ class ErrorNotes:
         bump(found.clients, caller.name)
         if outcome.node:
             bump(found.nodes, outcome.node)
-        if self._samples < MOST_SAMPLES and len(found.samples) < SAMPLES_EACH:
+        if self._samples < MAX_ERROR_SAMPLES and len(found.samples) < MAX_SAMPLES_OF_A_GROUP:
             self._samples += 1
             found.samples.append(self._sample(caller, plan, outcome, seconds, message))
         if not plan.rule.known and (named := self._named(key.network, plan.method)) is not None:
@@ -126,16 +126,16 @@ class ErrorNotes:
         known = self._parts.get(error)
         if known is None:
             code, message = error_parts(error)
-            known = code, printable(message[:LONGEST_MESSAGE])[:LONGEST_MESSAGE], fold(message)
-            if len(error) <= _SHORT:
-                if len(self._parts) >= _REMEMBERED:
+            known = code, printable(message[:MAX_MESSAGE_CHARACTERS])[:MAX_MESSAGE_CHARACTERS], fold(message)
+            if len(error) <= _MAX_PARSED_BYTES:
+                if len(self._parts) >= _MAX_PARSED_ERRORS:
                     self._parts.clear()
                 self._parts[error] = known
         return known
 
     def _open(self, key: ErrorKey) -> ErrorsSeen:
         """A new group; where there are many already, the one group of everything else of the network and fault."""
-        if len(self._groups) >= MOST_GROUPS:
+        if len(self._groups) >= MAX_ERROR_GROUPS:
             key = ErrorKey(key.network, "", 0, "", key.fault)
         return self._groups.setdefault(key, ErrorsSeen(key))
 
@@ -149,12 +149,12 @@ class ErrorNotes:
             request=caller.request or request_id(caller.headers),
             params=params,
             params_note=why,
-            message=words(message)[:LONGEST_MESSAGE],
+            message=words(message)[:MAX_MESSAGE_CHARACTERS],
             node=outcome.node,
             seconds=seconds,
             attempts=tuple(
                 ErrorAttempt(leg.node, leg.start, leg.seconds, leg.end, words(leg.said))
-                for leg in outcome.legs[:MOST_ATTEMPTS]
+                for leg in outcome.legs[:MAX_SAMPLE_ATTEMPTS]
             ),
         )
 
@@ -168,5 +168,5 @@ class ErrorNotes:
             return f'["{sha256(asked).hexdigest()}"]', HASHED
         if rule.kind not in _SHOWN_KINDS:
             return "", PARAMS_UNREAD
-        text = printable(asked[: LONGEST_PARAMS + 1].decode("utf-8", "replace"))
-        return (text if len(text) <= LONGEST_PARAMS else f"{text[: LONGEST_PARAMS - 1]}…"), ""
+        text = printable(asked[: MAX_PARAMS_CHARACTERS + 1].decode("utf-8", "replace"))
+        return (text if len(text) <= MAX_PARAMS_CHARACTERS else f"{text[: MAX_PARAMS_CHARACTERS - 1]}…"), ""

@@ -26,9 +26,9 @@ MAX_RECORDED_BYTES = 8 * 1024 * 1024
 """Bytes of calls that may wait to be taken; a call beyond them is counted as missed."""
 UNASKED_SECONDS = 10.0
 """Seconds after which a recording ends that nobody has asked for."""
-_EACH = 200
+_CALL_BYTES = 200
 """About the bytes that a call takes beside its params."""
-_WIDEST = 4
+_MAX_CHARACTER_BYTES = 4
 """Bytes that a character of a text with any that is not ASCII takes at the most."""
 _KEPT = frozenset({"read", "send"})
 
@@ -156,7 +156,7 @@ class Recorder:
     def _keep(self, plan: Plan, outcome: Outcome, at: float, seconds: float) -> None:
         write = plan.rule.kind != "read"
         params = b'["%b"]' % sha256(plan.asked).hexdigest().encode() if write else plan.asked
-        size = len(params) * (1 if params.isascii() else _WIDEST) + _EACH
+        size = len(params) * (1 if params.isascii() else _MAX_CHARACTER_BYTES) + _CALL_BYTES
         if self._size + size > MAX_RECORDED_BYTES:
             self._missed += 1
             return

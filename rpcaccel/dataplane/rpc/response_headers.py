@@ -24,7 +24,7 @@ AGREED = "X-Rpcaccel-Agreed"
 TIMING = "Server-Timing"
 TIMEOUT = "X-Rpcaccel-Timeout"
 """The header of a request that says how long the client will wait, such as 2s or 500ms."""
-_LONGEST_DURATION = 64
+_MAX_DURATION_CHARACTERS = 64
 """Characters of the longest duration that is read."""
 MIN_SHOWN_SECONDS = 5e-6
 """Seconds from which a time is shown as more than 0.00 ms."""
@@ -36,7 +36,7 @@ _WORDS = {source: "miss" if source is AnswerSource.NODE else source.label for so
 
 def seconds_given(told: str) -> float | None:
     """The seconds that a TIMEOUT header gives; None when its value is no duration above 0."""
-    return _seconds(told) if len(told) <= _LONGEST_DURATION else None
+    return _seconds(told) if len(told) <= _MAX_DURATION_CHARACTERS else None
 
 
 @lru_cache(maxsize=256)

@@ -27,9 +27,9 @@ from rpcaccel.core.wire.traceparent import TRACEPARENT, TraceParent, read
 from rpcaccel.dataplane.rpc.access_log import shown
 from rpcaccel.dataplane.rpc.admission import Caller
 
-ENDING = "end of tracing"
+LAST_SPANS_THREAD = "end of tracing"
 """Name of the thread that sends the last spans."""
-CLOSING = 3.0
+LAST_SPANS_SECONDS = 3.0
 """Seconds in which the last spans may still be sent when tracing ends."""
 
 
@@ -73,7 +73,7 @@ class Tracing:
             caller.trace.answered(plan.network, plan.method, outcome, seconds)
 
     async def close(self) -> None:
-        """Send the last spans, for CLOSING seconds at the most."""
+        """Send the last spans, for LAST_SPANS_SECONDS seconds at the most."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
         def end() -> None:
@@ -81,9 +81,9 @@ class Tracing:
             with suppress(RuntimeError):  # nobody waits any more
                 loop.call_soon_threadsafe(over.set)
 
-        threading.Thread(target=end, name=ENDING, daemon=True).start()
+        threading.Thread(target=end, name=LAST_SPANS_THREAD, daemon=True).start()
         try:
-            await asyncio.wait_for(over.wait(), CLOSING)
+            await asyncio.wait_for(over.wait(), LAST_SPANS_SECONDS)
         except TimeoutError:
             self._exporter.shutdown()  # else a receiver that is not there is tried again and again
 

@@ -19,7 +19,7 @@ from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.deep.hostile import fuzz_front
 from tests.deep.hostile.fuzz_jsonrpc import check
-from tests.support.dataplane.conversation import BODY, HEAD, Conversation, Left, call
+from tests.support.dataplane.conversation import HEAD, Conversation, Left
 from tests.support.properties import examples
 from tests.support.proxy import Proxy, proxying
 from tests.support.waiting import until
@@ -201,13 +201,3 @@ async def test_the_front_takes_anything_and_goes_on_serving() -> None:
         assert proxy.worker.report().tally.in_flight == 0
         # That of the test's own HTTP client may be kept.
         await until(lambda: proxy.worker.report().tally.connections <= 1)
-
-
-async def test_a_request_in_the_smallest_pieces_is_answered_once() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, Conversation.open(proxy.worker.port) as slow:
-        for byte in call(7):
-            slow.send(bytes([byte]))
-            await asyncio.sleep(0)
-        assert (await slow.answer()).json["id"] == 7
-        slow.send(HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(BODY), BODY))
-        assert (await slow.answer()).json["id"] == 1

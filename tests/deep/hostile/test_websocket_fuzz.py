@@ -114,11 +114,3 @@ async def test_a_subscriber_that_reads_gets_everything_beside_many_that_do_not()
         for one in deaf:
             if one.transport is not None:
                 one.transport.abort()
-
-
-async def test_a_client_of_one_byte_at_a_time_is_answered() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
-        for byte in frame(CHAIN) + frame(CHAIN, BINARY):
-            client.send(bytes([byte]))
-            await asyncio.sleep(0.005)  # the pace of the client: each byte arrives by itself
-        assert [(await client.got()).json["id"] for _ in range(2)] == [7, 7]

@@ -8,6 +8,7 @@ from typing import Any
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.messages import Announced
 from rpcaccel.core.stats.counters import NetworkCell
+from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.follower import Follower
 from rpcaccel.dataplane.live.live_session import LiveSubscription
 from rpcaccel.dataplane.live.pending import PendingTransactions
@@ -18,7 +19,9 @@ from rpcaccel.dataplane.networks.network import Network
 class FakeFollower(Follower):
     """Lets subscriptions join at once, and notes what it is told."""
 
-    def __init__(self, network: Network, topics: Topics, cell: NetworkCell) -> None:
+    def __init__(
+        self, network: Network, _engine: Engine, topics: Topics, cell: NetworkCell, _clock: object, **_: Any
+    ) -> None:
         self.network = network
         self.topics = topics
         self.cell = cell
@@ -54,7 +57,7 @@ class FakeFollower(Follower):
 class FakePending(PendingTransactions):
     """Notes whether pending transactions are wanted."""
 
-    def __init__(self, _network: Network, topics: Topics) -> None:
+    def __init__(self, _network: Network, _engine: Engine, topics: Topics, **_: Any) -> None:
         self.topics = topics
         self.wanted = False
 

@@ -8,10 +8,12 @@ import socket
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import orjson
 
+from rpcaccel.dataplane.http.websocket import WebSocket
+from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import Proxy, proxying
@@ -160,3 +162,38 @@ async def web_socket(
         RawSocket.open(proxy.worker.port, path, receives=receives, **fields) as client,
     ):
         yield proxy, client
+
+
+def sockets(proxy: Proxy) -> list[WebSocket]:
+    """The worker's ends of all WebSockets."""
+    return list(proxy.worker._lanes.websockets.open)
+
+
+class Subscribed(LiveSession):
+    """A session that has some subscriptions, and notes what it is told."""
+
+    def __init__(self, socket: WebSocket, count: int = 1) -> None:
+        super().__init__(socket, 200)
+        self.subscriptions = count
+        self.heard: list[str] = []
+        socket.session = self
+
+    @property
+    def count(self) -> int:
+        return self.subscriptions
+
+    def turn(self) -> MessageTurn:
+        return NotedTurn(self)
+
+    def close(self) -> None:
+        self.heard.append("closed")
+
+
+class NotedTurn(MessageTurn):
+    def drop(self) -> None:
+        cast(Subscribed, self.session).heard.append("dropped")
+
+    def settle(self) -> None:
+        session = cast(Subscribed, self.session)
+        session.heard.append("settled")
+        session.sink.notify(b'"first', b' notification"')

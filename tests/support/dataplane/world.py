@@ -205,7 +205,8 @@ class Host:
         rng = random.Random(name)
         self.engine = Engine(self.memory, FakeStore(world.shared), tally, world.clock.now, rng)
         self.state = WorkerState(tally, world.clock.now, rng, connect=world.connect)
-        self.live = Hub(tally, world.clock.now, FakeFollower, FakePending, world.settings.http.websocket)
+        sockets = world.settings.http.websocket
+        self.live = Hub(tally, world.clock.now, self.engine, sockets, follow=FakeFollower, listen=FakePending)
         self.calls = Calls(self.engine, self.live, world.clock.now, world.settings.http)
         self.probers = {
             network: Prober(

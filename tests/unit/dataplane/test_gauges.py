@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from rpcaccel.core.cache.memory import MemoryTier
-from rpcaccel.core.memo import Memos
 from rpcaccel.core.stats.counters import Tier
 from rpcaccel.dataplane import gauges
 from rpcaccel.stores.base import StoreStats
-
-
-def test_the_memory_tiers_figures_are_copied() -> None:
-    memory, memos, tier = MemoryTier(1000, 100), Memos(2 << 20), Tier("memory")
-    memory.get(b"k", 0.0)
-    memos.put({}, b"k", 1, 50)
-    gauges.fill_memory(tier, memory.stats(), memos)
-    assert (tier.misses, tier.limit, tier.entries) == (1, 1000 + (2 << 20), 0)
-    assert tier.bytes == memos.size > 50
 
 
 def test_the_second_tiers_troubles_are_told_apart() -> None:

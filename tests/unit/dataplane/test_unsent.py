@@ -135,7 +135,7 @@ async def test_what_waits_for_many_is_kept_once() -> None:
         head, _, body = call(1, BLOCK, params=[7, {}]).partition(b"\r\n\r\n")
         asked = lanes.heads.read(head + b"\r\n\r\n")
         assert asked is not None
-        known = lanes.shortcut.answer(asked, body, "")
+        known = lanes.front.hit(asked, body, "")
         assert isinstance(known, tuple)
         assert known[1] is result
         front = lanes.front

@@ -9,7 +9,7 @@ from rpcaccel.core import client_limits
 from rpcaccel.core.client_limits import Client
 from rpcaccel.core.messages import Spent
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.dataplane.rpc.admission import AFTER, Admission, Neighbours, SharedLimits
+from rpcaccel.dataplane.rpc.admission import ACTIVE_SECONDS, Admission, Neighbours, SharedLimits
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
 from tests.support.services import RedisServer
@@ -58,7 +58,7 @@ async def test_nothing_is_said_where_nothing_was_spent() -> None:
     said: list[Spent] = []
     worker = Worker()
     await worker.shared_limits.settle(Neighbours(said.append).exchange)
-    worker.now += AFTER
+    worker.now += ACTIVE_SECONDS
     worker.client.settle()
     await worker.shared_limits.settle(Neighbours(said.append).exchange)
     assert said == []

@@ -8,9 +8,9 @@ from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.branch import (
     BLOCK_TRIES,
     BLOCKS_AT_ONCE,
-    FAR,
+    FAR_BLOCKS,
     RESTARTED,
-    ROOTS,
+    ROOT_BLOCKS,
     Abandoned,
     Appended,
     FollowedBranch,
@@ -150,7 +150,7 @@ def test_without_a_hash_a_block_that_links_is_the_next() -> None:
     assert said(branch.moves()) == ["101a", "102a"]
 
 
-@pytest.mark.parametrize("above", [1, BLOCKS_AT_ONCE, BLOCKS_AT_ONCE + 1, FAR, FAR + 1])
+@pytest.mark.parametrize("above", [1, BLOCKS_AT_ONCE, BLOCKS_AT_ONCE + 1, FAR_BLOCKS, FAR_BLOCKS + 1])
 def test_without_a_hash_a_head_that_does_not_link_is_walked_down_from(above: int) -> None:
     branch = begun()
     followed(branch, 101, "101a", block(101))
@@ -160,19 +160,19 @@ def test_without_a_hash_a_head_that_does_not_link_is_walked_down_from(above: int
 
 def test_a_far_head_is_approached_in_chunks() -> None:
     branch = begun()
-    far = 100 + 3 * FAR
+    far = 100 + 3 * FAR_BLOCKS
     branch.aim(far, f"{far}a")
     assert branch.moves() == []
     assert branch.wants() == [Want(101 + i) for i in range(BLOCKS_AT_ONCE)]
     give(branch, *(block(101 + i) for i in range(BLOCKS_AT_ONCE)))
     assert len(branch.moves()) == BLOCKS_AT_ONCE
     everything = [block(number) for number in range(101, far + 1)]
-    assert len(followed(branch, far, f"{far}a", *everything)) == 3 * FAR - BLOCKS_AT_ONCE
+    assert len(followed(branch, far, f"{far}a", *everything)) == 3 * FAR_BLOCKS - BLOCKS_AT_ONCE
 
 
 def test_a_far_head_is_pursued_though_a_node_lacks_a_block_below_the_first_one() -> None:
     branch = begun()
-    far = 100 + 2 * FAR
+    far = 100 + 2 * FAR_BLOCKS
     branch.aim(far, f"{far}b")
     give(branch, *(block(number, "b") for number in range(101, 101 + BLOCKS_AT_ONCE)))
     branch.moves()
@@ -184,7 +184,9 @@ def test_a_far_head_is_pursued_though_a_node_lacks_a_block_below_the_first_one()
 
 
 @pytest.mark.parametrize("tip", ["a", ""])
-@pytest.mark.parametrize("above", [1, BLOCKS_AT_ONCE + 1, FAR, FAR + 1, FAR + BLOCKS_AT_ONCE, 2 * FAR])
+@pytest.mark.parametrize(
+    "above", [1, BLOCKS_AT_ONCE + 1, FAR_BLOCKS, FAR_BLOCKS + 1, FAR_BLOCKS + BLOCKS_AT_ONCE, 2 * FAR_BLOCKS]
+)
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 def test_a_head_is_reached_though_the_nodes_asked_first_were_behind(tip: str, above: int, rounds: int) -> None:
     branch = begun()
@@ -277,9 +279,9 @@ def test_where_blocks_are_final_at_once_each_that_links_is_sent_at_once() -> Non
 def test_at_rest_the_blocks_below_the_first_one_are_wanted_for_comparison() -> None:
     branch = begun()
     assert branch.wants()[0] == Want(99, "99a")
-    for _ in range(ROOTS):
+    for _ in range(ROOT_BLOCKS):
         give(branch, *(block(number) for number in range(50, 100)))
-    assert branch.first.number == 100 - ROOTS
+    assert branch.first.number == 100 - ROOT_BLOCKS
     assert branch.wants() == []
 
 

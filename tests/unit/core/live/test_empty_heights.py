@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.live.block import LiveBlock
-from rpcaccel.core.live.branch import FAR, MOST_EMPTY, FollowedBranch, Want
+from rpcaccel.core.live.branch import FAR_BLOCKS, MAX_EMPTY_HEIGHTS, FollowedBranch, Want
 from tests.support.followed_branch import begun, block, said
 
 
@@ -46,7 +46,7 @@ def chain(*numbers: int) -> list[LiveBlock]:
 
 
 @pytest.mark.parametrize("hashed", [True, False])
-@given(gaps=st.lists(st.sampled_from([0, 0, 1, 2, 15, 16, 17, FAR, 2 * FAR + 3]), min_size=1, max_size=8))
+@given(gaps=st.lists(st.sampled_from([0, 0, 1, 2, 15, 16, 17, FAR_BLOCKS, 2 * FAR_BLOCKS + 3]), min_size=1, max_size=8))
 def test_every_block_is_sent_once_whatever_lies_between(hashed: bool, gaps: list[int]) -> None:
     numbers = [100 + place + sum(gaps[: place + 1]) for place in range(len(gaps))]
     numbers = [number + 1 for number in numbers]
@@ -122,4 +122,4 @@ def test_nodes_that_have_nothing_are_not_asked_about_all_heights() -> None:
     branch, node = begun(), Node()
     branch.aim(10**9)
     assert told(branch, node) == []
-    assert max(want.number for want in branch.wants()) <= 100 + MOST_EMPTY + FAR
+    assert max(want.number for want in branch.wants()) <= 100 + MAX_EMPTY_HEIGHTS + FAR_BLOCKS

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.live.block import Log
-from rpcaccel.core.live.log_filter import EVERYTHING, MOST_SHARED, FilterIndex, LogFilter, covers, may_match, union
+from rpcaccel.core.live.log_filter import EVERYTHING, MAX_SHARED_WORDS, FilterIndex, LogFilter, covers, may_match, union
 
 _WORDS = st.sampled_from(["0xa", "0xb", "0xc"])
 _POSITION = st.lists(_WORDS, max_size=2)
@@ -62,8 +62,8 @@ def test_a_filter_that_covers_another_matches_all_that_the_other_does(
 def test_the_union_of_one_filter_is_that_filter_and_of_too_many_addresses_is_all() -> None:
     one = LogFilter.of(["0xa"], [["0xb"]])
     assert union([one]) == one
-    many = [LogFilter.of([f"0x{number:x}"], [["0xb"]]) for number in range(MOST_SHARED + 1)]
-    assert len(union(many[:-1]).addresses) == MOST_SHARED
+    many = [LogFilter.of([f"0x{number:x}"], [["0xb"]]) for number in range(MAX_SHARED_WORDS + 1)]
+    assert len(union(many[:-1]).addresses) == MAX_SHARED_WORDS
     assert union(many) == LogFilter.of((), [["0xb"]])
 
 

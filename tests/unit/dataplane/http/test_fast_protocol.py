@@ -7,12 +7,14 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.dataplane.http.fast_protocol import FastProtocol, RequestState
+from rpcaccel.dataplane.http.aiohttp_server import SharedTransport
+from rpcaccel.dataplane.http.fast_protocol import NEXT, READING, FastProtocol, RequestState
 from rpcaccel.dataplane.http.request_head import HeadMemo
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
@@ -278,3 +280,54 @@ async def test_draining_lets_a_client_read_what_it_was_answered() -> None:
             rest = await client.reader.read()
             await draining
         assert rest.endswith(b"}]")
+
+
+# -- the table of what a connection may do about the requests of its client --------------------------------------------
+
+
+def reached_from(start: RequestState, *without: str) -> set[RequestState]:
+    """Every state that some events lead to, these `without` aside."""
+    found, new = set[RequestState](), {start}
+    while new:
+        found |= new
+        new = {after for state in new for event, after in NEXT[state].items() if event not in without} - found
+    return found
+
+
+def test_every_state_has_its_events_and_is_reached_and_its_client_may_leave() -> None:
+    assert set(NEXT) == set(RequestState) == reached_from(RequestState.IDLE)
+    for state in set(RequestState) - {RequestState.CLOSED}:
+        assert NEXT[state]["lost"] is RequestState.CLOSED
+    assert reached_from(RequestState.CLOSED) == {RequestState.CLOSED}
+
+
+def test_one_request_is_answered_at_a_time_and_only_a_lent_connection_comes_back() -> None:
+    for state in (RequestState.ASKED, RequestState.FULL):
+        assert NEXT[state].keys().isdisjoint({"wait", "whole", "lend", "give", "head", "body"})
+    assert {state for state in RequestState if NEXT[state].keys() & {"lend", "give"}} <= READING
+    assert reached_from(RequestState.IDLE, "lend", "give").isdisjoint({RequestState.LENT, RequestState.GIVEN})
+    assert NEXT[RequestState.LENT]["back"] is RequestState.IDLE
+    assert NEXT[RequestState.LENT]["more"] is RequestState.GIVEN
+    assert reached_from(RequestState.GIVEN) == {RequestState.GIVEN, RequestState.CLOSED}
+
+
+def test_an_illegal_event_raises_and_changes_nothing() -> None:
+    connection = FastProtocol(cast(Any, None))
+    with pytest.raises(KeyError):
+        connection.back()
+    assert connection.state is RequestState.IDLE
+
+
+def test_aiohttp_may_only_ask_for_the_connection_to_be_closed() -> None:
+    class Wire(asyncio.Transport):
+        written = b""
+
+        def write(self, data: Any) -> None:
+            self.written += data
+
+    wire, asked = Wire(), list[str]()
+    shared = SharedTransport(wire, lambda: asked.append("close"))
+    shared.write(b"x")
+    shared.close()
+    shared.abort()
+    assert (wire.written, asked) == (b"x", ["close", "close"])

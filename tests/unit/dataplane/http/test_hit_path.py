@@ -1,4 +1,4 @@
-"""The shortcut says and counts what the long way would have said and counted."""
+"""The hit path says and counts what the long way would have said and counted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core import client_limits
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.dataplane.http.handler import INLINE_GZIP
+from rpcaccel.dataplane.http.handler import MAX_INLINE_GZIP_BYTES
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.manual_clock import ManualClock
 from tests.support.properties import examples
@@ -99,7 +99,7 @@ def lines(proxy: Proxy, *last: bytes, forgets: bool = False) -> Iterator[Line]:
 
 
 def shortened(proxy: Proxy) -> bool:
-    """Was the request before answered by the shortcut?"""
+    """Was the request before answered by the hit path?"""
     lanes = proxy.worker._lanes.open
     used = any(lane._used for lane in lanes)
     for lane in lanes:
@@ -114,7 +114,7 @@ def forget(proxy: Proxy) -> None:
 
 
 def counted(proxy: Proxy) -> object:
-    """Everything a worker counted that does not hang on sockets; only on the shortcut are compressed forms kept, and
+    """Everything a worker counted that does not hang on sockets; only on the hit path are compressed forms kept, and
     wordings known."""
     tally, worker = proxy.worker.report().tally, proxy.worker
     apart = worker.state.memos.size + sum(len(slot.squeezed) for slot in worker._memory._slots.values())
@@ -187,7 +187,7 @@ def test_both_ways_are_alike_whatever_happens(steps: Sequence[list[tuple[Any, ..
 
 @asynccontextmanager
 async def ready(**more: Any) -> AsyncIterator[tuple[Proxy, Callable[..., Any]]]:
-    """A proxy that knows a call, and how to make it: says whether the shortcut answered."""
+    """A proxy that knows a call, and how to make it: says whether the hit path answered."""
     async with AsyncExitStack() as stack:
         nodes = await stack.enter_async_context(harmony_nodes(1))
         proxy = await stack.enter_async_context(proxying(nodes, **more))
@@ -259,7 +259,7 @@ async def test_what_takes_long_to_compress_goes_the_long_way() -> None:
     async with ready() as (proxy, ask):
         (slot,) = proxy.worker._memory._slots.values()
         assert slot.entry is not None
-        slot.entry = replace(slot.entry, result=b'"%b"' % (b"x" * INLINE_GZIP))
+        slot.entry = replace(slot.entry, result=b'"%b"' % (b"x" * MAX_INLINE_GZIP_BYTES))
         assert await ask()
         assert not await ask(header=b"Accept-Encoding: gzip\r\n")
         assert not await ask(header=b"Accept-Encoding: gzip\r\n")

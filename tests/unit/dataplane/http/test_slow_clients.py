@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from rpcaccel.dataplane.http.slow_clients import FREED_PART, LEAST_TAKEN, SlowClients, Watched
+from rpcaccel.dataplane.http.slow_clients import FREED_PART, LEAST_TAKEN_BYTES, SlowClients, Watched
 
 MIB = 1 << 20
 
@@ -94,7 +94,7 @@ def test_a_trickle_is_not_enough_and_a_slow_line_is() -> None:
     watch = Watch(trickle, slow)
     for second in range(25):
         trickle.wire.unsent -= 1
-        slow.wire.unsent -= LEAST_TAKEN // 8
+        slow.wire.unsent -= LEAST_TAKEN_BYTES // 8
         watch.look(float(second))
     assert (trickle.wire.aborted, slow.wire.aborted) == (True, False)
 
@@ -140,7 +140,7 @@ def test_of_those_that_read_the_one_that_holds_most_makes_room_but_for_the_large
     watch = Watch(*clients, max_unsent=27 * MIB)
     assert watch.lost == []
     for client in clients:
-        client.wire.unsent -= LEAST_TAKEN
+        client.wire.unsent -= LEAST_TAKEN_BYTES
     watch.writes(Connection(), 4 * MIB, 0.5)
     assert [client.wire.aborted for client in clients] == [False, False, False, True, False]
 
@@ -177,9 +177,9 @@ def test_a_client_that_takes_messages_as_they_come_is_kept_and_one_that_does_not
     reading, deaf = Connection(), Connection()
     watch = Watch(reading, deaf)
     for connection in (reading, deaf):
-        watch.writes(connection, 2 * LEAST_TAKEN)
+        watch.writes(connection, 2 * LEAST_TAKEN_BYTES)
     for second in range(1, 10):
-        watch.adds(reading, LEAST_TAKEN, takes=LEAST_TAKEN, now=float(second))
+        watch.adds(reading, LEAST_TAKEN_BYTES, takes=LEAST_TAKEN_BYTES, now=float(second))
         watch.adds(deaf, 100, takes=0, now=float(second))
         assert watch.look(float(second)) == []
     assert watch.look(10.5) == ["slow-reader"]

@@ -6,7 +6,7 @@ import pytest
 
 from rpcaccel.core.live.branch import RESTARTED
 from rpcaccel.core.live.subscription import HEADS, LOGS
-from rpcaccel.dataplane.live.follower import FALLEN, REREAD
+from rpcaccel.dataplane.live.follower import FALLEN_SECONDS, REREAD
 from tests.support.dataplane.live_observer import received, wanted
 from tests.support.dataplane.live_world import LiveWorld
 
@@ -19,7 +19,7 @@ def test_who_waits_for_a_first_block_that_is_gone_is_told_to_come_back(kind: str
         world.nobody_answers(5.0)
         world.reorganise(52, 0, hashed=hashed)
         world.calm()
-        for _ in range(int(FALLEN)):
+        for _ in range(int(FALLEN_SECONDS)):
             world.reorganise(0, 1, hashed=hashed)
             world.calm()
         assert [client.sink.closed for client in clients] == [[(1012, RESTARTED)]] * 2
@@ -36,7 +36,7 @@ def test_a_first_block_that_is_served_again_soon_is_waited_for() -> None:
         world.nobody_answers(5.0)
         before = world.nodes[0].tip
         world.reorganise(3, 0)
-        world.nobody_answers(FALLEN / 2)
+        world.nobody_answers(FALLEN_SECONDS / 2)
         world.serve(before)
         world.calm()
         world.reorganise(0, 1)

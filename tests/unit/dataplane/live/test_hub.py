@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,10 +17,8 @@ from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.messages import Announced
 from rpcaccel.core.stats.counters import HITS, AnswerSource, ClientCell, NetworkCell
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.dataplane.live import hub
-from rpcaccel.dataplane.live.hub import PART_OF_FILTERS, Hub
+from rpcaccel.dataplane.live.hub import MAX_FILTER_BYTES, PART_OF_FILTERS, Hub
 from rpcaccel.dataplane.live.live_session import LiveSession
-from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.admission import Caller, PathRoute
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
@@ -42,8 +40,8 @@ class Live:
     def __init__(
         self,
         world: World,
-        most_filters: int = hub.MOST_FILTERS,
-        most_behind: int = hub.MOST_BEHIND,
+        *,
+        most_filters: int = MAX_FILTER_BYTES,
         **settings: Any,
     ) -> None:
         self.world = world
@@ -56,23 +54,23 @@ class Live:
         self.hub = Hub(
             self.tally,
             world.clock.now,
-            self.follow,
-            self.listen,
+            self.host.engine,
             self.settings,
-            lambda size: f"{next(tokens):0{size * 2}x}",
-            most_filters,
-            most_behind,
+            follow=cast(Any, self.follow),
+            listen=cast(Any, self.listen),
+            token=lambda size: f"{next(tokens):0{size * 2}x}",
+            most_filters=most_filters,
         )
         self.hub.adopt(self.host.state.networks, self.settings)
         self.calls = Calls(self.host.engine, self.hub, world.clock.now, world.settings.http)
         self.sink, self.session = self.connect()
 
-    def follow(self, network: Network, topics: Topics, cell: NetworkCell) -> FakeFollower:
-        made = self.followers[network.name] = FakeFollower(network, topics, cell)
+    def follow(self, network: Network, *around: Any) -> FakeFollower:
+        made = self.followers[network.name] = FakeFollower(network, *around)
         return made
 
-    def listen(self, network: Network, topics: Topics) -> FakePending:
-        made = self.pending[network.name] = FakePending(network, topics)
+    def listen(self, network: Network, *around: Any) -> FakePending:
+        made = self.pending[network.name] = FakePending(network, *around)
         return made
 
     def connect(self, holder: str = "") -> tuple[FakeSink, LiveSession]:
@@ -169,14 +167,20 @@ def test_a_subscription_that_is_ended_within_its_own_message_never_begins(live: 
     assert not live.followers["one"].begun
 
 
+def test_what_a_refused_message_subscribed_to_ends_and_the_rest_stays(live: Live) -> None:
+    kept, turn = live.ask("eth_subscribe", "newHeads"), live.session.turn()
+    live.send(b'{"id":1,"method":"eth_subscribe","params":["newHeads"]}', "one", Caller(turn=turn))
+    turn.drop()
+    turn.settle()
+    assert [one.id for one in live.followers["one"].begun if one.open] == [kept]
+    assert live.session.count == 1
+
+
 @pytest.mark.parametrize(
     ("network", "method", "error"),
     [
         ("one", "hmyv2_subscribe", [-32601, 'no "newHeads" subscription in hmyv2 namespace']),
-        ("one", "net_subscribe", [-32601, 'no "newHeads" subscription in net namespace']),
-        ("one", "trace_subscribe", [-32601, 'no "newHeads" subscription in trace namespace']),
         ("three", "debug_subscribe", [-32601, 'no "newHeads" subscription in debug namespace']),
-        ("three", "web3_subscribe", [-32601, 'no "newHeads" subscription in web3 namespace']),
     ],
 )
 def test_a_namespace_without_subscriptions_says_so(live: Live, network: str, method: str, error: list[Any]) -> None:
@@ -366,7 +370,8 @@ def test_a_subscribe_or_an_unsubscribe_is_no_answer_that_a_cache_has_given(live:
 
 
 def test_a_client_has_only_so_many_subscriptions_that_still_catch_up(world: World) -> None:
-    live = Live(world, most_behind=2)
+    live = Live(world)
+    live.hub.most_behind = 2
 
     def resume(session: LiveSession | None = None) -> Any:
         return live.ask("eth_subscribe", "newHeads", {"fromBlock": hex(HEAD - 1)}, session=session)

@@ -121,18 +121,3 @@ def test_a_head_that_was_filled_in_is_what_the_nodes_push(world: World, name: st
     told = pushed_header(branch, branch.block(HEAD + 1), version)
     assert head == {member: value for member, value in told.items() if value is not None}
     world.run(followed.follower.close())
-
-
-def test_a_reorganisation_takes_back_the_logs_that_were_sent(world: World) -> None:
-    followed = Followed(world, "three")
-    logs = followed.come(LOGS)
-    followed.advance(3)
-    sent = list(logs.results)
-    world.chains["three"].reorg(2)
-    followed.advance(1)
-    later = logs.results[len(sent) :]
-    gone = [log for log in sent if int(log["blockNumber"], 16) > HEAD + 1]
-    assert gone
-    assert later[: len(gone)] == [log | {"removed": True} for log in gone]
-    assert later[len(gone) :] == followed.truth(HEAD + 2)
-    world.run(followed.follower.close())

@@ -16,7 +16,7 @@ from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.dataplane.engine.engine import Engine
-from rpcaccel.dataplane.live.pending import MAX_TOLD_HASHES, QUICKEST, PendingTransactions
+from rpcaccel.dataplane.live.pending import MAX_TOLD_HASHES, MIN_REST_SECONDS, PendingTransactions
 from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket
@@ -116,7 +116,7 @@ class Fed:
         """So many WebSockets were opened, and the newest one is listened to."""
         await until(lambda: len(self.sockets) >= sockets and self.sockets[-1][1].heard)
 
-    async def tick(self, seconds: float = 2 * QUICKEST) -> None:
+    async def tick(self, seconds: float = 2 * MIN_REST_SECONDS) -> None:
         """Let the pause that is there, or comes next, pass."""
         await until(lambda: self.clock.waiting)
         self.clock.advance(seconds)
@@ -214,7 +214,7 @@ async def test_a_node_that_does_not_tell_them_is_left_for_another_one_and_then_f
         fed.feed.want(wanted=True)
         await fed.tick()
         await until(lambda: len(fed.sockets) == 2)
-        await fed.tick(4 * QUICKEST)
+        await fed.tick(4 * MIN_REST_SECONDS)
         await until(lambda: fed.proxy.asked("eth_newPendingTransactionFilter") == 1)
         assert {node for node, _ in fed.sockets} == {node.name for node in fed.nodes}
         assert [socket.closed for _, socket in fed.sockets] == [1, 1]

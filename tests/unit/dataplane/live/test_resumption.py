@@ -7,12 +7,12 @@ import weakref
 
 import pytest
 
-from rpcaccel.core.live.branch import ROOTS
+from rpcaccel.core.live.branch import ROOT_BLOCKS
 from rpcaccel.core.live.log_filter import LogFilter
-from rpcaccel.core.live.subscription import HEADS, LOGS, MOST_AHEAD
+from rpcaccel.core.live.subscription import HEADS, LOGS, MAX_BLOCKS_ABOVE
 from rpcaccel.dataplane.live.held_logs import HeldLogs
 from rpcaccel.dataplane.live.log_track import TOO_MANY_TAKEN_BACK
-from rpcaccel.dataplane.live.resumption import FIRST, LONGEST, WAIT_SECONDS
+from rpcaccel.dataplane.live.resumption import FIRST_RANGE_BLOCKS, MAX_RANGE_BLOCKS, WAIT_SECONDS
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.live_observer import Judge, notifications, perfect, received, wanted
 from tests.support.dataplane.live_world import LiveWorld
@@ -49,19 +49,19 @@ def test_logs_of_the_newest_blocks_are_asked_for_one_by_one_also_where_blocks_ar
         world.come(HEADS)
         world.calm()
         head = world.network.view.head
-        client = world.come(LOGS, first=head - 2 * ROOTS)
+        client = world.come(LOGS, first=head - 2 * ROOT_BLOCKS)
         world.calm()
         assert received(client) == wanted(world, client)
         ranges = [(first, last) for first, last in logs_asked_for(world) if first != last]
         assert ranges
-        assert max(last for _, last in ranges) < head - ROOTS
+        assert max(last for _, last in ranges) < head - ROOT_BLOCKS
 
 
 @pytest.mark.parametrize("kind", [HEADS, LOGS])
 def test_a_client_that_is_ahead_is_waited_for_as_long_as_the_chain_takes(world: LiveWorld, kind: str) -> None:
-    first = world.network.view.head + MOST_AHEAD
+    first = world.network.view.head + MAX_BLOCKS_ABOVE
     client = world.come(kind, first=first)
-    for _ in range(MOST_AHEAD // 16):
+    for _ in range(MAX_BLOCKS_ABOVE // 16):
         world.wait(2 * WAIT_SECONDS)
         assert not client.sink.closed
         assert received(client) == []
@@ -71,7 +71,7 @@ def test_a_client_that_is_ahead_is_waited_for_as_long_as_the_chain_takes(world: 
 
 
 def test_who_leaves_while_it_is_waited_for_is_forgotten_at_once(world: LiveWorld) -> None:
-    client = world.come(HEADS, first=world.network.view.head + MOST_AHEAD)
+    client = world.come(HEADS, first=world.network.view.head + MAX_BLOCKS_ABOVE)
     left = weakref.ref(client.subscription.session.sink)
     world.go(client)
     del client
@@ -191,11 +191,11 @@ def resumed_past(world: LiveWorld, wanted: LogFilter | None = None) -> list[int]
 def test_the_next_range_of_logs_is_as_long_as_the_last_one_lets_expect() -> None:
     with LiveWorld(head=1400) as world:
         lengths = resumed_past(world, LogFilter.of(["0x" + "c" * 40]))
-        assert lengths[0] == FIRST
-        assert FIRST < max(lengths) <= LONGEST
+        assert lengths[0] == FIRST_RANGE_BLOCKS
+        assert FIRST_RANGE_BLOCKS < max(lengths) <= MAX_RANGE_BLOCKS
     with LiveWorld(head=200, held=HeldLogs(portion=2000)) as world:  # four blocks or so
         lengths = resumed_past(world)
-        assert lengths[0] == FIRST
+        assert lengths[0] == FIRST_RANGE_BLOCKS
         assert max(lengths[1:]) <= 8
         assert sum(lengths) > 150
 

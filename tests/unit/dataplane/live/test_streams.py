@@ -17,12 +17,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rpcaccel.core.live.branch import BLOCK_TRIES, RESTARTED, ROOTS
+from rpcaccel.core.live.branch import BLOCK_TRIES, RESTARTED, ROOT_BLOCKS
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live import log_track, resumption
-from rpcaccel.dataplane.live.follower import FALLEN
+from rpcaccel.dataplane.live.follower import FALLEN_SECONDS
 from rpcaccel.dataplane.live.held_logs import HeldLogs
 from rpcaccel.dataplane.live.log_track import LOGS_LATE
 from rpcaccel.dataplane.live.resumption import FAILED, MAX_UNREAD_BYTES
@@ -83,7 +83,7 @@ class Streams(RuleBasedStateMachine):
         left = any(not tree.has(head, lives[0]) and not tree.has(lives[0], head) for head in lives)
         turned = world.last.fork_epoch > 0
         numbers = [tree.blocks[head].number for head in world.served]
-        fell = self.kind == "harmony" and max(numbers) - min(numbers) > ROOTS and seconds >= FALLEN
+        fell = self.kind == "harmony" and max(numbers) - min(numbers) > ROOT_BLOCKS and seconds >= FALLEN_SECONDS
         failed = seconds >= resumption.WAIT_SECONDS or (vain >= resumption.FETCH_TRIES and seconds >= 3.0)
         causes = {
             LOGS_LATE: seconds >= log_track.LOGS_SECONDS,

@@ -85,21 +85,6 @@ async def test_logs_go_to_those_whose_filters_match_in_their_order() -> None:
     assert [each["from"] for each in of_topic.results] == ["0xc"]
 
 
-async def test_logs_of_an_abandoned_block_are_sent_as_removed() -> None:
-    clients = Clients()
-    sink, _ = clients.join(logs_of())
-    await clients.topics.logs([log("0xa")], since=99.0, removed=True)
-    assert sink.results == [{"from": "0xa", "removed": True}]
-
-
-async def test_pending_transactions_are_sent_one_by_one() -> None:
-    clients = Clients()
-    sink, _ = clients.join(PENDING)
-    assert clients.topics.pending_wanted
-    await clients.topics.pending([b'"0x1"', b'"0x2"'])
-    assert sink.results == ["0x1", "0x2"]
-
-
 async def test_what_was_sent_is_counted_by_kind_with_how_late_it_was() -> None:
     clients = Clients()
     for _ in range(3):

@@ -22,12 +22,12 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.rpc.admission import NOBODY
 from rpcaccel.dataplane.rpc.error_notes import (
     HASHED,
-    LONGEST_PARAMS,
+    MAX_ERROR_GROUPS,
+    MAX_ERROR_SAMPLES,
     MAX_NAMED_METHODS,
-    MOST_GROUPS,
-    MOST_SAMPLES,
+    MAX_PARAMS_CHARACTERS,
+    MAX_SAMPLES_OF_A_GROUP,
     PARAMS_UNREAD,
-    SAMPLES_EACH,
     ErrorNotes,
 )
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -66,7 +66,7 @@ def test_errors_of_one_cause_are_counted_together_and_only_a_few_are_kept_whole(
         *(100, "no answer within # s"),
         *({"anonymous": 100}, {"b": 100}),
     )
-    assert len(group.samples) == SAMPLES_EACH
+    assert len(group.samples) == MAX_SAMPLES_OF_A_GROUP
     assert noted(notes) == ()
 
 
@@ -79,8 +79,8 @@ def test_a_flood_of_causes_names_and_params_stays_bounded_and_is_counted_to_the_
         notes.note(NOBODY, plan, failed(name, kind=FailureKind.METHOD_MISSING), 0.0)
     news = notes.take()
     assert news is not None
-    assert len(news.groups) == MOST_GROUPS + 1
-    assert sum(len(group.samples) for group in news.groups) <= MOST_SAMPLES
+    assert len(news.groups) == MAX_ERROR_GROUPS + 1
+    assert sum(len(group.samples) for group in news.groups) <= MAX_ERROR_SAMPLES
     assert sum(group.count for group in news.groups) == 3000
     assert len(news.methods) == MAX_NAMED_METHODS
     assert sum(method.calls for method in news.methods) + news.unnamed == 3000
@@ -111,7 +111,7 @@ def test_a_code_of_any_length_can_be_told_and_is_the_clients_to_read() -> None:
 def sampled(kind: MethodKind = "read", params: bytes = b'["0x1"]', *, on: bool = True, **more: Any) -> ErrorSample:
     notes = ErrorNotes()
     notes.params = on
-    rule = Rule(method="m", cache=CacheClass.NEVER, kind=kind, **more)
+    rule = Rule(**{"method": "m", "cache": CacheClass.NEVER, "kind": kind, **more})
     notes.note(NOBODY, plan_of("m", params, rule), failed(), 0.5)
     (group,) = noted(notes)
     return group.samples[0]
@@ -124,6 +124,7 @@ def sampled(kind: MethodKind = "read", params: bytes = b'["0x1"]', *, on: bool =
         (sampled(on=False), "", PARAMS_OFF),
         (sampled("write"), "", PARAMS_UNREAD),
         (sampled(deny=True), "", PARAMS_UNREAD),
+        (sampled(method=""), "", PARAMS_UNREAD),
         (sampled(params=b'["a\n\x1b\xff"]'), '["a\\n\\x1b\ufffd"]', ""),
     ],
 )
@@ -133,7 +134,7 @@ def test_params_are_shown_where_a_rule_says_what_they_hold(sample: ErrorSample, 
 
 def test_long_params_are_cut() -> None:
     sample = sampled(params=b'["%b"]' % (b"\x00" * 5000))
-    assert len(sample.params) == LONGEST_PARAMS
+    assert len(sample.params) == MAX_PARAMS_CHARACTERS
     assert sample.params.endswith("…")
 
 
@@ -164,13 +165,6 @@ def test_words_that_quote_params_are_folded_where_params_may_not_be_shown(rule: 
     (sample,) = noted(notes)[0].samples
     for text in (sample.message, sample.attempts[0].said):
         assert text == (f"cannot decode {RAW}" if quoted else "cannot decode <hex>")
-
-
-def test_params_of_a_method_without_a_rule_are_left_out() -> None:
-    notes = ErrorNotes()
-    notes.note(NOBODY, plan_of("personal_x", b'["password"]', UNKNOWN_RULE), failed(), 0.5)
-    (group,) = noted(notes)
-    assert (group.samples[0].params, group.samples[0].params_note) == ("", PARAMS_UNREAD)
 
 
 # -- a whole worker --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import structlog
 from aiohttp import web
 
 from rpcaccel.core.wire.traceparent import TraceParent, read
-from rpcaccel.dataplane.rpc.tracing import ENDING
+from rpcaccel.dataplane.rpc.tracing import LAST_SPANS_THREAD
 from rpcaccel.simnode.chain.knobs import Latency
 from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -183,6 +183,6 @@ async def test_a_receiver_that_is_not_there_harms_nobody_and_is_not_tried_for_lo
         for number in range(1, 20):
             assert (await proxy.call(BLOCK, number, {})).status == 200
     for thread in threading.enumerate():
-        if thread.name == ENDING:
+        if thread.name == LAST_SPANS_THREAD:
             await asyncio.to_thread(thread.join, 20)
             assert not thread.is_alive()

@@ -5,17 +5,21 @@ from __future__ import annotations
 import random
 import sys
 from hashlib import sha256
+from typing import Any
 
 import orjson
 import structlog
 
+from rpcaccel.config.model import Settings
 from rpcaccel.core import client_limits
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.dataplane.rpc.access_log import AccessLog
 from rpcaccel.dataplane.rpc.admission import NOBODY
-from rpcaccel.dataplane.rpc.observers import MAX_RECORDED_BYTES, UNASKED_SECONDS, Recorder
+from rpcaccel.dataplane.rpc.observers import MAX_RECORDED_BYTES, UNASKED_SECONDS, Both, Observers, Recorder
+from rpcaccel.dataplane.rpc.tracing import Tracing
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.manual_clock import ManualClock
 from tests.support.proxy import Proxy, proxying, settings_for
@@ -55,7 +59,7 @@ async def test_calls_are_kept_with_where_they_stood_until_they_are_taken_away() 
         assert proxy.worker.record(1.0, stop=True).calls == ()
 
 
-async def test_calls_that_are_answered_on_the_shortcut_otherwise_are_kept_too() -> None:
+async def test_calls_that_are_answered_on_the_hit_path_otherwise_are_kept_too() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         for _ in range(3):  # known by now
             await proxy.call("eth_chainId")
@@ -135,3 +139,31 @@ def test_params_that_are_not_ascii_are_counted_as_wide_as_their_text() -> None:
     kept, missed = made.stop()
     assert sum(map(sys.getsizeof, [one.params for one in kept])) <= MAX_RECORDED_BYTES
     assert missed > 0
+
+
+# -- the access log and traces ------------------------------------------------------------------------------------
+
+TRACED = {"endpoint": "http://127.0.0.1:1"}
+
+
+def settings(**more: Any) -> Settings:
+    return Settings.model_validate({"networks": {"s0": {"nodes": ["http://127.0.0.1:2"]}}, **more})
+
+
+async def test_those_are_told_whom_the_settings_want_told() -> None:
+    observers = Observers()
+    assert observers.adopt(settings()) == (None, None)
+    log, old = observers.adopt(settings(log={"slow": 1}))
+    assert (type(log), old) == (AccessLog, None)
+    tracing, old = observers.adopt(settings(tracing=TRACED))
+    assert (type(tracing), old) == (Tracing, None)
+    both, old = observers.adopt(settings(tracing=TRACED, log={"access": True}))
+    assert (type(both), old) == (Both, None)
+    other, old = observers.adopt(settings(tracing={**TRACED, "sample": 0.5}))
+    assert (type(other), old) == (Tracing, tracing)
+    nobody, last = observers.adopt(settings())
+    assert (nobody, last) == (None, other)
+    for closed in (old, last):
+        assert isinstance(closed, Tracing)
+        await closed.close()
+    await observers.close()
