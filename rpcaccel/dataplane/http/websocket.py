@@ -2,7 +2,7 @@
 
 A message is let in, answered and counted out as the body of a POST is, by the same request handler. Its answers are
 written when they land, and so may overtake one another. There is no task and no timer for a connection: callbacks tell
-of bytes and answers, and `WebSocketServer` looks at all connections now and then.
+of bytes and answers, and `Lanes` looks at all connections now and then.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from rpcaccel.dataplane.http.websocket_silence import Silence, Silent
 from rpcaccel.dataplane.http.websocket_writer import (
     FAREWELL_SECONDS,
     RESTARTING,
+    FaultLog,
     SocketState,
     WebSocketWriter,
 )
@@ -43,8 +44,6 @@ TOO_MANY_PARTS = "too many messages are under way here in parts: try again"
 MAX_KEPT_BYTES = 64 * 1024
 """Bytes of the longest message that is kept until it is answered, for the id of its call. A longer one is told a bug of
 the proxy without an id."""
-_LINE_SECONDS = 1.0
-"""Seconds between two lines in the log, at the least."""
 _OPEN, _LEAVING, _CLOSING, _CLOSED = SocketState
 _PONG, _PING, _CLOSE = int(Opcode.PONG), int(Opcode.PING), int(Opcode.CLOSE)
 _CALLS = frozenset({int(Opcode.TEXT), int(Opcode.BINARY)})
@@ -61,10 +60,7 @@ class WebSocketHost:
         """How many WebSockets each client has."""
         self.partial = 0
         """Bytes that are kept of messages that did not come whole, of all WebSockets together."""
-        self.next_line = 0.0
-        """When the next line may be logged."""
-        self._unlogged = 0
-        """How many WebSockets were closed without a line since the last one."""
+        self.faults = FaultLog()
 
     def relieve(self) -> None:
         """Close the WebSocket that keeps the most of a message that did not come whole."""
@@ -77,21 +73,6 @@ class WebSocketHost:
             left = self.by_holder.pop(socket.holder) - 1
             if left:
                 self.by_holder[socket.holder] = left
-
-    def note(self, socket: WebSocketWriter, why: str) -> None:
-        """Log that a WebSocket is closed through its client's fault: a line a second at the most, so that the operator
-        finds the client."""
-        now = monotonic()
-        if now < self.next_line:
-            self._unlogged += 1
-            return
-        import structlog  # noqa: PLC0415 - a worker that writes no lines does without it
-
-        log, head = structlog.get_logger("rpcaccel.websockets"), socket.head
-        network = head.place if head.route is None else head.route.network.name
-        about = {"client": socket.holder, "network": network, "reason": why, "unread": socket.unread}
-        log.warning("a WebSocket is closed through its client's fault", **about, more=self._unlogged)
-        self.next_line, self._unlogged = now + _LINE_SECONDS, 0
 
 
 class WebSocket(WebSocketWriter, asyncio.Protocol):
@@ -111,7 +92,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
             holder: the name under which the WebSockets of one client are counted.
             window: bits of the window with which answers may be compressed; 0: the client takes none.
         """
-        super().__init__(host.front, host.slow, host.note, head, holder)
+        super().__init__(host.front, host.slow, host.faults, head, holder)
         self._host = host
         self._peer = peer
         self._window = window
@@ -218,7 +199,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         self._broken, self._frames = True, WebSocketReader()
         self._weigh()
         self.front.lost(why)
-        self._note(self, str(error))
+        self._faults.note(self, str(error))
         self.close(error.code, str(error))
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write_eof()
@@ -415,7 +396,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         silent = self._silence.look(now, settings, there=there, busy=busy)
         if self._since and now - self._since > http.read_timeout:
             front.lost("slow-client")
-            self._note(self, "slow-client")
+            self._faults.note(self, "slow-client")
             self.close(CloseCode.POLICY, f"a message did not arrive within {http.read_timeout:g} s")
         elif silent is Silent.GONE and paused:
             self.give_up("slow-subscriber" if self.session.count else "slow-reader")

@@ -9,7 +9,6 @@ forbids.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from enum import StrEnum
 from time import monotonic
 
@@ -22,6 +21,8 @@ from rpcaccel.dataplane.live.live_session import LiveSession
 
 FAREWELL_SECONDS = 5.0
 """Seconds in which a client must take the close frame and answer it, before its connection is broken off."""
+_LINE_SECONDS = 1.0
+"""Seconds between two lines in the log, at the least."""
 PART_OF_UNSENT = 4
 """One part in so many of http.max_unsent is what the unread answers of one client may have."""
 RESTARTING = "restarting: connect again"
@@ -41,30 +42,48 @@ class SocketState(StrEnum):
 _OPEN, _LEAVING, _CLOSING, _CLOSED = SocketState
 
 
+class FaultLog:
+    """The lines about WebSockets that are closed through their clients' fault: one a second, at the most."""
+
+    def __init__(self) -> None:
+        self.next_line = 0.0
+        """When the next line may be logged (seconds of time.monotonic)."""
+        self._unlogged = 0
+        """How many WebSockets were closed without a line since the last one."""
+
+    def note(self, socket: WebSocketWriter, why: str) -> None:
+        """Log why a WebSocket is closed, so that the operator finds the client."""
+        now = monotonic()
+        if now < self.next_line:
+            self._unlogged += 1
+            return
+        import structlog  # noqa: PLC0415 - a worker that writes no lines does without it
+
+        log, head = structlog.get_logger("rpcaccel.websockets"), socket.head
+        network = head.place if head.route is None else head.route.network.name
+        about = {"client": socket.holder, "network": network, "reason": why, "unread": socket.unread}
+        log.warning("a WebSocket is closed through its client's fault", **about, more=self._unlogged)
+        self.next_line, self._unlogged = now + _LINE_SECONDS, 0
+
+
 class WebSocketWriter:
     """Writes to one client. Implements Sink (dataplane.live.live_session), and what dataplane.http.slow_clients
     watches. Times are seconds of time.monotonic."""
 
-    __slots__ = ("_asked", "_note", "_slow", "front", "gives_up", "head", "holder", "sent", "session", "state",
+    __slots__ = ("_asked", "_faults", "_slow", "front", "gives_up", "head", "holder", "sent", "session", "state",
                  "transport", "writing_paused")  # fmt: skip
 
     def __init__(
-        self,
-        front: RequestHandler,
-        slow: SlowClients,
-        note: Callable[[WebSocketWriter, str], None],
-        head: RequestHead,
-        holder: str,
+        self, front: RequestHandler, slow: SlowClients, faults: FaultLog, head: RequestHead, holder: str
     ) -> None:
         """
         Args:
-            note: logs why a WebSocket is closed through its client's fault.
             head: the handshake's path and headers, read as those of a POST.
             holder: the name under which the WebSockets of one client are counted.
         """
         self.front = front
         self._slow = slow
-        self._note = note
+        self._faults = faults
         self.head = head
         self.holder = holder
         limits = front.settings.websocket
@@ -141,7 +160,7 @@ class WebSocketWriter:
         front, unread = self.front, self.unread
         front.lost(why)
         front.cut(self.head.route, self.session.count, "slow")
-        self._note(self, why)
+        self._faults.note(self, why)
         self.close(CloseCode.TRY_LATER, f"too slow: {unread} bytes unread")
         self.give_up_within(front.settings.write_timeout)
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+from collections.abc import Iterator
+
+import pytest
 
 from rpcaccel.core.stepwise import Steps
+from rpcaccel.dataplane import event_loop
 from rpcaccel.dataplane.event_loop import (
     LONGEST_TURN_SECONDS,
     LOOK_SECONDS,
@@ -116,3 +121,17 @@ async def test_of_the_callbacks_that_wait_each_turn_runs_one_whatever_becomes_of
         assert len(ran) == turn
         await asyncio.sleep(0)
     assert ran == list(range(8))
+
+
+@pytest.fixture
+def few() -> Iterator[int]:
+    """A process that begins with fewer open files than it may have; the most that it may have."""
+    usual, most = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(usual, most - 1), most))
+    yield most
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_process_allows_itself_all_the_files_it_may_have(few: int) -> None:
+    event_loop.allow_files()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (few, few)

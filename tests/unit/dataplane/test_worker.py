@@ -12,8 +12,11 @@ from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.memo import MIN_BYTES
 from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.counters import Tier
+from rpcaccel.dataplane import gauges
 from rpcaccel.dataplane.worker import Worker
 from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.stores.base import StoreStats
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import proxying, settings_for
 
@@ -156,3 +159,23 @@ async def test_answers_and_what_is_remembered_of_calls_have_one_bound_whatever_p
             texts = [text for route in front.routes.values() for text in route.known._known]
             assert sum(len(before) + len(behind) for before, behind in texts) <= worker.state.memos.limit
             assert bool(texts) is bool(size)
+
+
+def test_the_second_tiers_troubles_are_told_apart() -> None:
+    tier = Tier("redis", shared=True)
+    stats = StoreStats(
+        name="redis",
+        up=False,
+        hits=5,
+        misses=2,
+        late=3,
+        errors=4,
+        writes_failed=1,
+        damaged={"schema": 2},
+        writes_dropped=6,
+        purged=8,
+        fault="h:1: the connection was refused",
+    )
+    gauges.fill_store(tier, stats)
+    assert (tier.up, tier.hits, tier.misses, tier.timeouts, tier.errors, tier.dropped) == (False, 5, 2, 3, 7, 6)
+    assert (tier.purged, tier.fault) == (8, "h:1: the connection was refused")

@@ -172,7 +172,7 @@ async def test_a_client_that_is_closed_through_its_own_fault_is_named_in_the_log
                     client.send(frame(b"", 3))
                     assert (await client.got()).closed[0] == 1002
                     assert await client.ended()
-            proxy.worker._lanes.websockets.next_line = 0.0
+            proxy.worker._lanes.websockets.faults.next_line = 0.0
             async with RawSocket.open(proxy.worker.port) as client:
                 (server,) = (one for one in sockets(proxy) if one.transport is not None)
                 server.give_up("slow-reader")

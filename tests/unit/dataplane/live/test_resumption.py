@@ -7,11 +7,13 @@ import weakref
 
 import pytest
 
-from rpcaccel.core.live.branch import ROOT_BLOCKS
+from rpcaccel.core.live.block import LiveBlock, Log
+from rpcaccel.core.live.branch import ROOT_BLOCKS, WINDOW_BLOCKS
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS, MAX_BLOCKS_ABOVE
+from rpcaccel.dataplane.live.block_source import BlockSource
 from rpcaccel.dataplane.live.held_logs import HeldLogs
-from rpcaccel.dataplane.live.log_track import TOO_MANY_TAKEN_BACK
+from rpcaccel.dataplane.live.log_track import REMEMBERED_BYTES, TOO_MANY_TAKEN_BACK, LogTrack
 from rpcaccel.dataplane.live.resumption import FIRST_RANGE_BLOCKS, MAX_RANGE_BLOCKS, WAIT_SECONDS
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.live_observer import Judge, notifications, perfect, received, wanted
@@ -274,3 +276,22 @@ def test_a_client_that_resumes_much_and_reads_nothing_keeps_no_other_waiting() -
         client = world.come(LOGS, first=5, holder="one")
         world.calm()
         assert received(client) == wanted(world, client)
+
+
+def block(number: int) -> LiveBlock:
+    return LiveBlock(number, hex(number), hex(number - 1), b"{}")
+
+
+def test_logs_that_were_too_many_to_remember_take_no_room_for_ever(world: LiveWorld) -> None:
+    source = BlockSource(world.network, world.engine)
+    track = LogTrack(source, world.topics, world.cell, world.clock.now, drained=lambda: None)
+    log = Log("0x", (), b"x" * (REMEMBERED_BYTES // 4))
+    for number in range(200, 200 + 3 * WINDOW_BLOCKS, WINDOW_BLOCKS):
+        for _ in range(6):
+            track.join(world.come(LOGS).subscription, [(block(number), [log])])
+        track.append(block(number + WINDOW_BLOCKS), 0.0)
+    last = world.come(LOGS)
+    tip = block(300 + 3 * WINDOW_BLOCKS)
+    track.join(last.subscription, [(tip, [log])])
+    track.abandon(tip, 0.0)
+    assert not last.sink.closed

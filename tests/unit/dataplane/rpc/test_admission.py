@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -12,8 +13,10 @@ from multidict import CIMultiDict
 from rpcaccel.config.sections import ClientsSettings
 from rpcaccel.core import client_limits
 from rpcaccel.core.client_limits import NO_KEY, UNKNOWN_KEY
+from rpcaccel.core.memo import Memos
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.dataplane.rpc.admission import MAX_ADDRESSES, Admission
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.rpc.admission import MAX_ADDRESSES, Admission, routes
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
@@ -208,3 +211,23 @@ async def test_heavy_methods_cost_more() -> None:
         assert (await proxy.call("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"})).status == 200
         assert (await proxy.call("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x3"})).status == 429
         assert (await proxy.call("hmyv2_getBlockByNumber", 26, {})).status == 200
+
+
+def network(name: str) -> Network:
+    return cast(Any, SimpleNamespace(name=name, memos=Memos(), chain=SimpleNamespace(paths={"/api/v1/eth": "eth_"})))
+
+
+def test_the_main_network_is_served_on_the_root_as_well() -> None:
+    table = routes([network("a"), network("b")], "b")
+    assert {path: route.network.name for path, route in table.items() if not route.prefix} == {
+        "/": "b",
+        "/a": "a",
+        "/a/": "a",
+        "/b": "b",
+        "/b/": "b",
+    }
+    assert {path for path, route in table.items() if route.prefix} == {
+        "/api/v1/eth",
+        "/a/api/v1/eth",
+        "/b/api/v1/eth",
+    }
