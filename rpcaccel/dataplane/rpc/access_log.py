@@ -28,7 +28,7 @@ _MAX_METHOD_CHARACTERS, _MAX_TEXT_CHARACTERS, _MAX_QUOTED_CHARACTERS = 64, 200, 
 
 
 class AccessLog:
-    """Writes lines as the settings want them. Implements Observer (dataplane.rpc.observer)."""
+    """Writes lines as the settings want them. Implements Observer (dataplane.rpc.observers)."""
 
     def __init__(self, settings: LogSettings) -> None:
         import structlog  # noqa: PLC0415 - a worker that writes no lines does without it
