@@ -20,7 +20,7 @@ from rpcaccel import chains
 from rpcaccel.chains import Chain, Identity, Probe
 from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NetworkSettings, NodeSettings
-from rpcaccel.config.value_types import network_name, parse_node
+from rpcaccel.config.value_types import is_sharded, network_name, parse_node
 from rpcaccel.controlplane.nodes.probes import Asker, block_hash
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, wanted_of
 from rpcaccel.core.heads.identity import judge as judge_claims
@@ -289,7 +289,7 @@ def is_open(chain: str | None, shard: int | None) -> bool:
     """Whether the chain or the shard is left for the nodes to tell."""
     if chain is None:
         return True
-    return shard is None and chain in chains.names() and chains.load(chain).identity.shard is not None
+    return shard is None and is_sharded(chain)
 
 
 async def discover(

@@ -1,6 +1,4 @@
-"""The settings of resilience: retries, hedges, breakers, quotas and other limits of nodes, and the operator's rules for
-errors of nodes.
-"""
+"""The sections about retries, hedges, breakers, quotas and limits of nodes, and about what errors of nodes mean."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from rpcaccel.config.sections import Section
-from rpcaccel.config.value_types import Duration, MethodPatterns, Number, Tag, Tags, Whole, WorkerTimeout
+from rpcaccel.config.value_types import Duration, MethodPatterns, Number, Tag, Whole
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable, reach
 from rpcaccel.core.replies.failure import FailureKind
 
@@ -19,74 +17,46 @@ class QuotaSettings(Section):
     """The calls that a node may be asked for by all workers together. Days and months are those of UTC; what is used is
     kept over restarts beside the state file."""
 
-    second: Number = Field(
-        default=0,
-        ge=0,
-        le=1e9,
-        description="Calls a second. 0 means no limit.",
-        examples=[25],
-    )
-    day: Number = Field(
-        default=0,
-        ge=0,
-        le=1e15,
-        description="Calls a day. 0 means no limit.",
-        examples=[100_000],
-    )
-    month: Number = Field(
-        default=0,
-        ge=0,
-        le=1e15,
-        description="Calls a calendar month. 0 means no limit.",
-        examples=[3_000_000],
-    )
-    heavy: Number = Field(default=1, ge=0, le=1e6, description="A call of a heavy method counts as this many calls.")
+    second: Number = Field(default=0, ge=0, le=1e9, examples=[25])
+    """Calls a second. 0 means no limit."""
+    day: Number = Field(default=0, ge=0, le=1e15, examples=[100_000])
+    """Calls a day. 0 means no limit."""
+    month: Number = Field(default=0, ge=0, le=1e15, examples=[3_000_000])
+    """Calls a calendar month. 0 means no limit."""
+    heavy: Number = Field(default=1, ge=0, le=1e6)
+    """A call of a heavy method counts as this many calls."""
 
 
 class RouteSettings(Section):
     """Methods that go to tagged nodes only."""
 
-    methods: MethodPatterns = Field(
-        min_length=1,
-        description='Names or patterns ("eth_getLogs", "trace_*").',
-        examples=[["eth_getLogs", "trace_*"]],
-    )
-    tag: Tag = Field(description="The nodes with this tag take these methods.", examples=["archive"])
-    agree: Whole = Field(
-        default=1, ge=1, le=5, description="This many nodes with the tag must give the same answer to a read."
-    )
+    methods: MethodPatterns = Field(min_length=1, examples=[["eth_getLogs", "trace_*"]])
+    """Names or patterns ("eth_getLogs", "trace_*")."""
+    tag: Tag = Field(examples=["archive"])
+    """The nodes with this tag take these methods."""
+    agree: Whole = Field(default=1, ge=1, le=5)
+    """This many nodes with the tag must give the same answer to a read."""
 
 
 class AgreementSettings(Section):
     """The comparison of nodes: some answers about final data are asked of a second node as well, after the client has
     its own, and of a third one where the two differ."""
 
-    share: Number = Field(
-        default=0.005,
-        ge=0,
-        le=1,
-        description="Calls for comparisons, as a share of the nodes' answers. 0 means none.",
-    )
-    budget: Number = Field(
-        default=60.0,
-        ge=0,
-        le=1e6,
-        description="Calls for comparisons a minute, all workers together.",
-    )
-    keep: Whole = Field(default=100, ge=1, le=1000, description="Cases of disagreement that are kept, the newest ones.")
+    share: Number = Field(default=0.005, ge=0, le=1)
+    """Calls for comparisons, as a share of the nodes' answers. 0 means none."""
+    budget: Number = Field(default=60.0, ge=0, le=1e6)
+    """Calls for comparisons a minute, all workers together."""
+    keep: Whole = Field(default=100, ge=1, le=1000)
+    """Cases of disagreement that are kept, the newest ones."""
 
 
 class HedgeSettings(Section):
     """A second node asked beside a slow one: reads that cost little, within the budget, never of a higher tier."""
 
-    quantile: Number = Field(
-        default=0.95,
-        ge=0,
-        lt=1,
-        description="A second node is asked when a read takes longer than this share of the node's answers "
-        "took. 0 means never.",
-    )
-    at_least: Duration = Field(default=0.1, le=60, description="A node is given this long in any case.")
+    quantile: Number = Field(default=0.95, ge=0, lt=1)
+    """A second node is asked when a read takes longer than this share of the node's answers took. 0 means never."""
+    at_least: Duration = Field(default=0.1, le=60)
+    """A node is given this long in any case."""
 
 
 class BudgetSettings(Section):
@@ -94,175 +64,61 @@ class BudgetSettings(Section):
     Attempts that cost a node no work are retried for free, and failures that the call itself may have caused are
     retried from a part of their own."""  # core.dispatch.retry_budget
 
-    share: Number = Field(default=0.1, ge=0, le=1, description="Extra attempts may be this share of the calls.")
-    floor: Number = Field(
-        default=3.0,
-        ge=0,
-        le=1e6,
-        description="Extra attempts a second in any case, for each worker.",
-    )
+    share: Number = Field(default=0.1, ge=0, le=1)
+    """Extra attempts may be this share of the calls."""
+    floor: Number = Field(default=3.0, ge=0, le=1e6)
+    """Extra attempts a second in any case, for each worker."""
 
 
 class BreakerSettings(Section):
     """The breaker: when a failing node gets no more calls, and how it comes back."""
 
-    failures: Whole = Field(default=5, ge=1, le=1000, description="This many failures in a row open the breaker.")
-    ratio: Number = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="The breaker also opens when this share of the calls of the last 10 s failed.",
-    )
-    volume: Whole = Field(
-        default=20,
-        ge=1,
-        le=100_000,
-        description="breaker.ratio counts from this many calls on.",
-    )
-    rest: Duration = Field(
-        default=1.0,
-        gt=0,
-        le=3600,
-        description="The first rest lasts this long, each further one twice as long.",
-    )
-    rest_max: Duration = Field(default=15.0, gt=0, le=3600, description="No rest lasts longer than this.")
+    failures: Whole = Field(default=5, ge=1, le=1000)
+    """This many failures in a row open the breaker."""
+    ratio: Number = Field(default=0.5, gt=0, le=1)
+    """The breaker also opens when this share of the calls of the last 10 s failed."""
+    volume: Whole = Field(default=20, ge=1, le=100_000)
+    """breaker.ratio counts from this many calls on."""
+    rest: Duration = Field(default=1.0, gt=0, le=3600)
+    """The first rest lasts this long, each further one twice as long."""
+    rest_max: Duration = Field(default=15.0, gt=0, le=3600)
+    """No rest lasts longer than this."""
 
 
 class OutlierSettings(Section):
     """Outliers: when a node that is much slower than the others gets no calls for a while."""
 
-    factor: Number = Field(
-        default=5.0,
-        ge=0,
-        le=1000,
-        description="A node that takes this many times as long as the others for the same methods is left "
-        "alone. 0 means never.",
-    )
-    by: Duration = Field(default=0.5, le=60, description="The node must also be slower by this much.")
-    share: Number = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="At most this share of the nodes, or one node, is left alone at a time.",
-    )
-    rest: Duration = Field(
-        default=10.0,
-        gt=0,
-        le=3600,
-        description="The node is left alone for this long at first, then twice as long each time.",
-    )
+    factor: Number = Field(default=5.0, ge=0, le=1000)
+    """A node that takes this many times as long as the others for the same methods is left alone. 0 means never."""
+    by: Duration = Field(default=0.5, le=60)
+    """The node must also be slower by this much."""
+    share: Number = Field(default=0.5, gt=0, le=1)
+    """At most this share of the nodes, or one node, is left alone at a time."""
+    rest: Duration = Field(default=10.0, gt=0, le=3600)
+    """The node is left alone for this long at first, then twice as long each time."""
 
 
 class ConcurrencySettings(Section):
     """Calls at once on a node: max_connections, and less once it has shown that it is overloaded. Light calls,
     heavy ones, those that run contracts and those of unknown methods are counted apart, and wait apart."""
 
-    least: Whole = Field(
-        default=16, ge=1, le=65_535, description="Light calls at once that a node may have in any case."
-    )
-    wait: Duration = Field(
-        default=1.0,
-        le=60,
-        description="A light call, or one that runs a contract, waits this long for a node that has room.",
-    )
-    heavy_wait: Duration = Field(
-        default=10.0,
-        le=3600,
-        description="A heavy call waits this long for a node that has room (max_heavy).",
-    )
-    waiting: Whole = Field(
-        default=1000, ge=0, le=1_000_000, description="Calls of each sort that may wait, for each worker."
-    )
+    least: Whole = Field(default=16, ge=1, le=65_535)
+    """Light calls at once that a node may have in any case."""
+    wait: Duration = Field(default=1.0, le=60)
+    """A light call, or one that runs a contract, waits this long for a node that has room."""
+    heavy_wait: Duration = Field(default=10.0, le=3600)
+    """A heavy call waits this long for a node that has room (max_heavy)."""
+    waiting: Whole = Field(default=1000, ge=0, le=1_000_000)
+    """Calls of each sort that may wait, for each worker."""
 
 
 class TransactionSettings(Section):
     """Signed transactions: they are told to several nodes at once."""
 
-    share: Number = Field(default=0.67, gt=0, le=1, description="The share of the nodes that a transaction is told to.")
-    at_least: Whole = Field(
-        default=2,
-        ge=1,
-        le=1000,
-        description="A transaction is told to this many nodes, if there are as many.",
-    )
-
-
-class ResilientNode(Section):
-    """The settings of how many calls a node may get."""
-
-    tier: Whole = Field(
-        default=0,
-        ge=0,
-        le=100,
-        description="The node is asked when no node of a lower tier can be. 0 for your own, 1 for paid ones.",
-        examples=[1],
-    )
-    tags: Tags = Field(default=frozenset(), description="Routes name the node by these tags.", examples=[["archive"]])
-    quota: QuotaSettings = Field(
-        default=QuotaSettings(), description="Calls it may be asked for; once used up, it waits for them to renew."
-    )
-    max_heavy: Whole = Field(
-        default=16,
-        ge=1,
-        le=65_535,
-        description="Heavy calls at once at the node, for each worker, and as many of unknown methods; each "
-        "at most a quarter of max_connections. Further ones wait.",
-    )
-    gather: bool = Field(
-        default=True,
-        description="If true, light reads travel as one batch while the node is asked thousands of times a second.",
-    )
-
-
-class ResilientNetwork(Section):
-    """The settings of what happens when the nodes of a network fail or are slow."""
-
-    behind_attempts: Whole = Field(
-        default=2,
-        ge=0,
-        le=100,
-        description="When a node lacks what another has, this many further nodes are asked, and nodes again "
-        "as often within half a block.",
-    )
-    agreement: AgreementSettings = Field(
-        default=AgreementSettings(), description="How many answers are compared with those of another node."
-    )
-    on_disagreement: Literal["warn", "drain"] = Field(
-        default="warn",
-        description='When others contradict a node beyond chance: "warn" says so, "drain" also drains it, '
-        "unless it is the last one.",
-    )
-    prove: bool = Field(
-        default=True,
-        description="If true, nodes are proved by calls in the shadow, those that join at run time before "
-        "they get calls.",
-    )
-    hedge: HedgeSettings = Field(default=HedgeSettings(), description="A second node asked beside a slow one.")
-    budget: BudgetSettings = Field(default=BudgetSettings(), description="Retries and hedges that may be sent.")
-    breaker: BreakerSettings = Field(default=BreakerSettings(), description="When failures shut a node out.")
-    outliers: OutlierSettings = Field(default=OutlierSettings(), description="When slowness shuts a node out.")
-    slow_start: Duration = Field(
-        default=10.0, le=3600, description="A node that returns comes back to its share within this time."
-    )
-    concurrency: ConcurrencySettings = Field(
-        default=ConcurrencySettings(), description="How many calls a node has at once."
-    )
-    routes: tuple[RouteSettings, ...] = Field(
-        default=(), description="Methods for tagged nodes only. The first route that fits decides."
-    )
-    transactions: TransactionSettings = Field(
-        default=TransactionSettings(), description="How signed transactions are handed to the nodes."
-    )
-
-
-class ResilientProgram(Section):
-    """The settings of what happens when a worker process fails."""
-
-    worker_timeout: WorkerTimeout = Field(
-        default=10.0,
-        le=3600,
-        description="A worker that says nothing for this long (3 s at least) is replaced. 0 means never.",
-    )
+    share: Number = Field(default=0.67, gt=0, le=1)
+    """The share of the nodes that a transaction is told to."""
+    at_least: Whole = Field(default=2, ge=1, le=1000)
+    """A transaction is told to this many nodes, if there are as many."""
 
 
 ErrorRuleKind = Literal[
@@ -296,34 +152,21 @@ Group = Annotated[tuple[Fragment, ...], BeforeValidator(_group), Field(min_lengt
 class ErrorRuleSettings(Section):
     """One rule: it fits when every condition it names holds; texts are compared without regard to case."""
 
-    kind: ErrorRuleKind = Field(description="What such an error is.", examples=["rate-limited"])
-    why: str = Field(default="classed in the settings", max_length=200, description="What the node is saying.")
-    codes: frozenset[int] = Field(
-        default=frozenset(),
-        max_length=100,
-        description="The error has one of these JSON-RPC codes.",
-        examples=[[-32005]],
-    )
-    statuses: frozenset[int] = Field(
-        default=frozenset(),
-        max_length=100,
-        description="The answer has one of these HTTP statuses.",
-        examples=[[402, 429]],
-    )
-    equals: tuple[Fragment, ...] = Field(
-        default=(), max_length=100, description="The message is one of these texts.", examples=[["out of credits"]]
-    )
-    starts: tuple[Fragment, ...] = Field(
-        default=(), max_length=100, description="The message begins with one of these texts.", examples=[["out of"]]
-    )
-    contains: tuple[Group, ...] = Field(
-        default=(),
-        max_length=100,
-        description="The message holds one of these fragments, or all of one of these lists. For kinds that "
-        "keep a node from being asked, or count as success, the message counts up to its first "
-        "quotation, colon, bracket or =.",
-        examples=[["credits", ["daily", "limit"]]],
-    )
+    kind: ErrorRuleKind = Field(examples=["rate-limited"])
+    """What such an error is."""
+    why: str = Field(default="classed in the settings", max_length=200)
+    """What the node is saying."""
+    codes: frozenset[int] = Field(default=frozenset(), max_length=100, examples=[[-32005]])
+    """The error has one of these JSON-RPC codes."""
+    statuses: frozenset[int] = Field(default=frozenset(), max_length=100, examples=[[402, 429]])
+    """The answer has one of these HTTP statuses."""
+    equals: tuple[Fragment, ...] = Field(default=(), max_length=100, examples=[["out of credits"]])
+    """The message is one of these texts."""
+    starts: tuple[Fragment, ...] = Field(default=(), max_length=100, examples=[["out of"]])
+    """The message begins with one of these texts."""
+    contains: tuple[Group, ...] = Field(default=(), max_length=100, examples=[["credits", ["daily", "limit"]]])
+    """The message holds one of these fragments, or all of one of these lists. For kinds that keep a node from being
+    asked, or count as success, the message counts up to its first quotation, colon, bracket or =."""
 
     @model_validator(mode="after")
     def _names_a_condition(self) -> ErrorRuleSettings:

@@ -71,6 +71,8 @@ def _as_written(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     made = {_BOUNDS.get(key, key): _as_written(part) for key, part in schema.items()}
+    if isinstance(made.get("description"), str):
+        made["description"] = " ".join(made["description"].split())
     return made | {"pattern": made["pattern"] + _OR_REFERENCE} if isinstance(made.get("pattern"), str) else made
 
 

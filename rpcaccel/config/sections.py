@@ -1,10 +1,9 @@
-"""The base of all sections of the settings, and the sections about clients, the HTTP front, WebSockets, the log and
-traces."""
+"""The base of all sections of the settings, and the sections about clients, the HTTP front, WebSockets, the log, traces
+and alerts."""
 
 from __future__ import annotations
 
 import ipaddress
-import re
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -14,19 +13,23 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    StringConstraints,
     model_validator,
 )
 from pydantic_core import CoreSchema
 
+from rpcaccel.config.secrets import HeaderText, NodeUrl
 from rpcaccel.config.value_types import (
     NAME,
     Duration,
+    HeaderName,
     MethodPatterns,
     Number,
     Origins,
     Size,
     Whole,
     listed,
+    matching,
     trace_receiver,
 )
 from rpcaccel.core.client_limits import ANONYMOUS, Limits
@@ -36,7 +39,7 @@ class Section(BaseModel):
     """A part of the settings: frozen, no unknown keys, no values in error texts."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True, use_attribute_docstrings=True
     )
 
 
@@ -56,15 +59,6 @@ class Since:
         return {**handler(schema), SINCE: self.version}
 
 
-_HASH = re.compile(r"sha256:[0-9a-f]{64}")
-
-
-def _hash(text: str) -> str:
-    if not _HASH.fullmatch(text.lower()):
-        raise ValueError('the hash of a key, "sha256:" and 64 hex digits, as `rpcaccel key` prints it')
-    return text.lower()
-
-
 def _range(text: str) -> str:
     try:
         return str(ipaddress.ip_network(text, strict=False))
@@ -72,50 +66,28 @@ def _range(text: str) -> str:
         raise ValueError('an address or a range such as "10.0.0.0/8"') from None
 
 
-KeyHashes = Annotated[tuple[Annotated[str, AfterValidator(_hash)], ...], BeforeValidator(listed)]
+_KEY_HASH = matching(
+    r"sha256:[0-9a-f]{64}", 'the hash of a key, "sha256:" and 64 hex digits, as `rpcaccel key` prints it'
+)
+KeyHashes = Annotated[tuple[Annotated[str, StringConstraints(to_lower=True), _KEY_HASH], ...], BeforeValidator(listed)]
 AddressRanges = Annotated[tuple[Annotated[str, AfterValidator(_range)], ...], BeforeValidator(listed)]
 
 
 class LimitSettings(Section):
     """The limits of a caller; 0 and empty lists limit nothing."""
 
-    rate: Number = Field(
-        default=0.0,
-        ge=0,
-        le=1e9,
-        allow_inf_nan=False,
-        description="Calls a second; a call of a heavy method counts as heavy_cost.",
-        examples=[50],
-    )
-    burst: Whole = Field(
-        default=0,
-        ge=0,
-        le=10**9,
-        description="Calls that may come at once. 0: as many as in a second.",
-        examples=[100],
-    )
-    concurrency: Whole = Field(
-        default=0,
-        ge=0,
-        le=1_000_000,
-        description="Requests that each worker answers at once. A batch is one.",
-        examples=[20],
-    )
-    batch: Whole = Field(
-        default=0,
-        ge=0,
-        le=100_000,
-        description="Calls in a batch; http.max_batch holds as well.",
-        examples=[100],
-    )
-    allow: MethodPatterns = Field(
-        default=(),
-        description="Only these methods may be called, names or patterns.",
-        examples=[["eth_*", "net_version"]],
-    )
-    deny: MethodPatterns = Field(
-        default=(), description="These methods may not be called, whatever is allowed.", examples=[["eth_getLogs"]]
-    )
+    rate: Number = Field(default=0.0, ge=0, le=1e9, allow_inf_nan=False, examples=[50])
+    """Calls a second; a call of a heavy method counts as heavy_cost."""
+    burst: Whole = Field(default=0, ge=0, le=10**9, examples=[100])
+    """Calls that may come at once. 0: as many as in a second."""
+    concurrency: Whole = Field(default=0, ge=0, le=1_000_000, examples=[20])
+    """Requests that each worker answers at once. A batch is one."""
+    batch: Whole = Field(default=0, ge=0, le=100_000, examples=[100])
+    """Calls in a batch; http.max_batch holds as well."""
+    allow: MethodPatterns = Field(default=(), examples=[["eth_*", "net_version"]])
+    """Only these methods may be called, names or patterns."""
+    deny: MethodPatterns = Field(default=(), examples=[["eth_getLogs"]])
+    """These methods may not be called, whatever is allowed."""
 
     def limits(self, heavy_cost: int) -> Limits:
         """The limits as the core reads them."""
@@ -133,38 +105,27 @@ class LimitSettings(Section):
 class KeySettings(LimitSettings):
     """One holder of keys."""
 
-    hashes: KeyHashes = Field(
-        min_length=1,
-        description="The hashes of the holder's keys, as `rpcaccel key` prints them.",
-        examples=[[f"sha256:{'0' * 64}"]],  # of no key
-    )
-    enabled: bool = Field(default=True, description="If false, the holder's keys are turned away.")
+    hashes: KeyHashes = Field(min_length=1, examples=[[f"sha256:{'0' * 64}"]])  # of no key
+    """The hashes of the holder's keys, as `rpcaccel key` prints them."""
+    enabled: bool = True
+    """If false, the holder's keys are turned away."""
 
 
 class ClientsSettings(Section):
     """Clients: API keys, limits, and proxies in front."""
 
-    require_key: bool = Field(
-        default=False, description="If true, callers without a key are refused.", examples=[False]
-    )
-    keys: dict[Annotated[str, Field(pattern=NAME)], KeySettings] = Field(
-        default={}, description="The holders of API keys, by the name that metrics and the page show."
-    )
-    anonymous: LimitSettings = Field(
-        default=LimitSettings(), description="Limits of each address that calls without a key (IPv6: of each /64)."
-    )
-    heavy_cost: Whole = Field(
-        default=10, ge=1, le=10_000, description="A call of a heavy method counts as this many calls."
-    )
-    trusted_proxies: AddressRanges = Field(
-        default=(),
-        description="Addresses, or ranges, of proxies in front, which are believed about who calls.",
-        examples=[["10.0.0.0/8"]],
-    )
-    forwarded_header: Literal["x-forwarded-for", "forwarded"] = Field(
-        default="x-forwarded-for",
-        description="The header in which trusted proxies name the caller. No other one is read.",
-    )
+    require_key: bool = Field(default=False, examples=[False])
+    """If true, callers without a key are refused."""
+    keys: dict[Annotated[str, Field(pattern=NAME)], KeySettings] = Field(default={})
+    """The holders of API keys, by the name that metrics and the page show."""
+    anonymous: LimitSettings = LimitSettings()
+    """Limits of each address that calls without a key (IPv6: of each /64)."""
+    heavy_cost: Whole = Field(default=10, ge=1, le=10_000)
+    """A call of a heavy method counts as this many calls."""
+    trusted_proxies: AddressRanges = Field(default=(), examples=[["10.0.0.0/8"]])
+    """Addresses, or ranges, of proxies in front, which are believed about who calls."""
+    forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
+    """The header in which trusted proxies name the caller. No other one is read."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> ClientsSettings:
@@ -181,43 +142,27 @@ class ClientsSettings(Section):
 class LogSettings(Section):
     """The log, on stderr."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The log has the lines of this level and above."
-    )
-    format: Literal["console", "json"] = Field(
-        default="console", description='"console" is for people, "json" an object a line.'
-    )
-    access: bool = Field(default=False, description="If true, each call writes a line at level info.")
-    access_share: Number = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="Share of the requests whose calls write such a line at level info; slow calls do in any case.",
-    )
-    slow: Duration = Field(
-        default=0.0,
-        le=3600,
-        description="A call that takes this long writes a line that says why. 0 means never.",
-        examples=["2s"],
-    )
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The log has the lines of this level and above."""
+    format: Literal["console", "json"] = "console"
+    """"console" is for people, "json" an object a line."""
+    access: bool = False
+    """If true, each call writes a line at level info."""
+    access_share: Number = Field(default=1.0, gt=0, le=1)
+    """Share of the requests whose calls write such a line at level info; slow calls do in any case."""
+    slow: Duration = Field(default=0.0, le=3600, examples=["2s"])
+    """A call that takes this long writes a line that says why. 0 means never."""
 
 
 class ErrorsSettings(Section):
     """The log of errors on the page, and the share of failed calls from which something should be done."""
 
-    params: bool = Field(default=True, description="If true, samples of failed calls show up to 2 kB of their params.")
-    warn: Number = Field(
-        default=0.05,
-        gt=0,
-        le=1,
-        description="Share of a network's calls that failed within a minute, from which there is a warning.",
-    )
-    bad: Number = Field(
-        default=0.2,
-        gt=0,
-        le=1,
-        description="Share of failed calls from which the warning is red. At least errors.warn.",
-    )
+    params: bool = True
+    """If true, samples of failed calls show up to 2 kB of their params."""
+    warn: Number = Field(default=0.05, gt=0, le=1)
+    """Share of a network's calls that failed within a minute, from which there is a warning."""
+    bad: Number = Field(default=0.2, gt=0, le=1)
+    """Share of failed calls from which the warning is red. At least errors.warn."""
 
     @model_validator(mode="after")
     def _in_order(self) -> ErrorsSettings:
@@ -229,18 +174,12 @@ class ErrorsSettings(Section):
 class TracingSettings(Section):
     """OpenTelemetry traces, sent by OTLP over HTTP; they need the extra: pip install "rpcaccel[otel]"."""
 
-    endpoint: Annotated[str, AfterValidator(trace_receiver)] = Field(
-        default="",
-        description="Traces are sent to this address, at /v1/traces if it has no path. If empty, there are none.",
-        examples=["http://127.0.0.1:4318"],
-    )
-    sample: Number = Field(
-        default=0.01,
-        ge=0,
-        le=1,
-        description="Share of the requests that are traced, where a client does not say.",
-    )
-    service: str = Field(default="rpcaccel", pattern=r"^[!-~]{1,100}$", description="The service.name of the spans.")
+    endpoint: Annotated[str, AfterValidator(trace_receiver)] = Field(default="", examples=["http://127.0.0.1:4318"])
+    """Traces are sent to this address, at /v1/traces if it has no path. If empty, there are none."""
+    sample: Number = Field(default=0.01, ge=0, le=1)
+    """Share of the requests that are traced, where a client does not say."""
+    service: str = Field(default="rpcaccel", pattern=r"^[!-~]{1,100}$")
+    """The service.name of the spans."""
 
 
 MIB = 1 << 20
@@ -249,115 +188,131 @@ MIB = 1 << 20
 class WebSocketSettings(Section):
     """WebSockets of clients: calls and subscriptions."""
 
-    enabled: bool = Field(default=True, description="If false, clients cannot open WebSockets.")
-    connections: Whole = Field(
-        default=20_000,
-        ge=1,
-        le=1_000_000,
-        description="Open WebSockets of each worker. Further ones get 503.",
-    )
-    per_client: Whole = Field(
-        default=1000,
-        ge=1,
-        le=1_000_000,
-        description="WebSockets of one key or address at each worker. Further ones get 429.",
-    )
-    subscriptions: Whole = Field(
-        default=200,
-        ge=1,
-        le=100_000,
-        description="Subscriptions of one WebSocket. Further ones get an error.",
-    )
-    at_once: Whole = Field(
-        default=100,
-        ge=1,
-        le=100_000,
-        description="Calls of one WebSocket answered at once. Further ones wait unread.",
-    )
-    queue: Size = Field(
-        default=4 * MIB,
-        ge=64 * 1024,
-        description="A client that leaves more bytes unread is told so and closed (1013).",
-    )
-    ping: Duration = Field(
-        default=30.0, gt=0, le=3600, description="A client that is silent for this long is sent a ping."
-    )
-    idle: Duration = Field(
-        default=3600.0,
-        gt=0,
-        le=86_400,
-        description="A WebSocket without subscription and call for this long is closed.",
-    )
-    replay: Whole = Field(
-        default=10_000,
-        ge=0,
-        le=1_000_000,
-        description="Past blocks that a subscription may ask to be sent again.",
-    )
+    enabled: bool = True
+    """If false, clients cannot open WebSockets."""
+    connections: Whole = Field(default=20_000, ge=1, le=1_000_000)
+    """Open WebSockets of each worker. Further ones get 503."""
+    per_client: Whole = Field(default=1000, ge=1, le=1_000_000)
+    """WebSockets of one key or address at each worker. Further ones get 429."""
+    subscriptions: Whole = Field(default=200, ge=1, le=100_000)
+    """Subscriptions of one WebSocket. Further ones get an error."""
+    at_once: Whole = Field(default=100, ge=1, le=100_000)
+    """Calls of one WebSocket answered at once. Further ones wait unread."""
+    queue: Size = Field(default=4 * MIB, ge=64 * 1024)
+    """A client that leaves more bytes unread is told so and closed (1013)."""
+    ping: Duration = Field(default=30.0, gt=0, le=3600)
+    """A client that is silent for this long is sent a ping."""
+    idle: Duration = Field(default=3600.0, gt=0, le=86_400)
+    """A WebSocket without subscription and call for this long is closed."""
+    replay: Whole = Field(default=10_000, ge=0, le=1_000_000)
+    """Past blocks that a subscription may ask to be sent again."""
 
 
 class HttpSettings(Section):
     """The HTTP front: limits and what answers say about themselves."""
 
-    max_body: Size = Field(
-        default=5 * MIB,
-        gt=0,
-        le=1 << 30,
-        description="Bytes of the body of a request, also after it is unpacked (gzip).",
+    max_body: Size = Field(default=5 * MIB, gt=0, le=1 << 30)
+    """Bytes of the body of a request, also after it is unpacked (gzip)."""
+    max_batch: Whole = Field(default=1000, ge=1, le=100_000)
+    """Calls in a batch."""
+    max_batch_answer: Size = Field(default=25_000_000, gt=0)
+    """Bytes of the answer to a batch. Calls whose answers find no room get an error."""
+    max_in_flight: Whole = Field(default=4096, ge=1, le=1_000_000)
+    """Calls that a worker serves at once. Further ones get 503."""
+    max_header: Size = Field(default=16 * 1024, ge=1024, le=MIB)
+    """Bytes of the header of a request."""
+    read_timeout: Duration = Field(default=30.0, gt=0, le=3600)
+    """A client may take this long for the head of a request, and as long for its body."""
+    write_timeout: Duration = Field(default=30.0, gt=0, le=3600)
+    """A client must take 64 KiB of its answer within this time."""
+    max_unsent: Size = Field(default=256 * MIB, ge=MIB)
+    """Bytes of answers that slow clients may leave waiting, for each worker. The largest does not count."""
+    batch_at_once: Whole = Field(default=64, ge=1, le=10_000)
+    """Calls of one batch that wait for nodes at the same time."""
+    keepalive: Duration = Field(default=75.0, le=86400)
+    """An idle connection of a client is kept for this long."""
+    gzip_from: Size = 1024
+    """Answers of this many bytes or more are compressed for clients that accept gzip."""
+    cors_origins: Origins = ("*",)
+    """Web pages of these origins may call: "*" every origin, an empty list none."""
+    headers: Literal["all", "cache", "none"] = "all"
+    """Headers of answers about nodes and cache: "all", "cache" (X-Rpcaccel-Cache alone) or "none"."""
+    websocket: WebSocketSettings = WebSocketSettings()
+    """WebSockets of clients."""
+    deny: MethodPatterns = Field(default=(), examples=[["debug_*"]])
+    """Methods that are refused for everybody, names or patterns ("debug_*")."""
+    expose: MethodPatterns = Field(default=(), examples=[["evm_mine"]])
+    """Methods for a node's operator that clients may call all the same, names or patterns."""
+
+
+MAX_WEBHOOKS = 10
+_PAGE = 'the address of the page, such as "https://rpc.example:8889/", without user, password and query'
+
+
+class WebhookUrl(NodeUrl):
+    """A webhook's address; shown as scheme://host:port, since its path and query often are its key."""
+
+    __slots__ = ()
+
+
+def _page(text: str) -> str:
+    if not text:
+        return ""
+    if any(mark in text for mark in "@?") or len(text) > 1000:
+        raise ValueError(_PAGE)
+    try:
+        checked = WebhookUrl(text).reveal()
+    except ValueError:
+        raise ValueError(_PAGE) from None
+    return checked if checked.endswith("/") else f"{checked}/"
+
+
+def _repeat(seconds: float) -> float:
+    if 0 < seconds < 60:
+        raise ValueError("at least 60 seconds, or 0 for never")
+    return seconds
+
+
+def _host(text: str) -> str:
+    if len(text) > 100 or not (text.isascii() and text.isprintable()):
+        raise ValueError("a name of up to 100 printable ASCII characters")
+    return text
+
+
+Networks = Annotated[tuple[Annotated[str, Field(pattern=NAME)], ...], BeforeValidator(listed)]
+
+
+class WebhookSettings(Section):
+    """One receiver of alerts."""
+
+    url: WebhookUrl = Field(examples=["https://hooks.example/services/${OPS_WEBHOOK:-T000/B000/KEY}"])
+    """Alerts are posted to this address, which is shown without its path."""
+    format: Literal["json", "slack"] = "json"
+    """"json" is described in docs/monitoring.md; "slack" is what Slack, Mattermost and Discord's /slack take."""
+    least: Literal["warn", "bad"] = "warn"
+    """"warn" tells everything, "bad" only what is red on the page."""
+    networks: Networks = Field(default=(), max_length=1000, examples=[["harmony-s0"]])
+    """Alerts about these networks are told, and those about none. If empty, all."""
+    headers: dict[HeaderName, HeaderText] = Field(
+        default={}, max_length=20, examples=[{"Authorization": "Bearer ${OPS_TOKEN:-no-token}"}]
     )
-    max_batch: Whole = Field(default=1000, ge=1, le=100_000, description="Calls in a batch.")
-    max_batch_answer: Size = Field(
-        default=25_000_000,
-        gt=0,
-        description="Bytes of the answer to a batch. Calls whose answers find no room get an error.",
-    )
-    max_in_flight: Whole = Field(
-        default=4096,
-        ge=1,
-        le=1_000_000,
-        description="Calls that a worker serves at once. Further ones get 503.",
-    )
-    max_header: Size = Field(default=16 * 1024, ge=1024, le=MIB, description="Bytes of the header of a request.")
-    read_timeout: Duration = Field(
-        default=30.0,
-        gt=0,
-        le=3600,
-        description="A client may take this long for the head of a request, and as long for its body.",
-    )
-    write_timeout: Duration = Field(
-        default=30.0, gt=0, le=3600, description="A client must take 64 KiB of its answer within this time."
-    )
-    max_unsent: Size = Field(
-        default=256 * MIB,
-        ge=MIB,
-        description="Bytes of answers that slow clients may leave waiting, for each worker. The largest does "
-        "not count.",
-    )
-    batch_at_once: Whole = Field(
-        default=64, ge=1, le=10_000, description="Calls of one batch that wait for nodes at the same time."
-    )
-    keepalive: Duration = Field(
-        default=75.0, le=86400, description="An idle connection of a client is kept for this long."
-    )
-    gzip_from: Size = Field(
-        default=1024, description="Answers of this many bytes or more are compressed for clients that accept gzip."
-    )
-    cors_origins: Origins = Field(
-        default=("*",),
-        description='Web pages of these origins may call: "*" every origin, an empty list none.',
-    )
-    headers: Literal["all", "cache", "none"] = Field(
-        default="all",
-        description='Headers of answers about nodes and cache: "all", "cache" (X-Rpcaccel-Cache alone) or "none".',
-    )
-    websocket: WebSocketSettings = Field(default=WebSocketSettings(), description="WebSockets of clients.")
-    deny: MethodPatterns = Field(
-        default=(),
-        description='Methods that are refused for everybody, names or patterns ("debug_*").',
-        examples=[["debug_*"]],
-    )
-    expose: MethodPatterns = Field(
-        default=(),
-        description="Methods for a node's operator that clients may call all the same, names or patterns.",
-        examples=[["evm_mine"]],
-    )
+    """Headers that are sent with each message. Their values are never shown."""
+    repeat: Annotated[Duration, AfterValidator(_repeat)] = Field(default=14_400.0, le=2_592_000)
+    """A lasting alert is told again after this long, 60 s at least. 0 means never."""
+    resolved: bool = True
+    """If true, the end of an alert is told as well."""
+    timeout: Duration = Field(default=10.0, ge=0.1, le=60)
+    """One try may take this long."""
+
+
+class AlertsSettings(Section):
+    """Alerts: what needs attention on the page, posted to webhooks."""
+
+    after: Duration = Field(default=30.0, le=86_400)
+    """Something is told once it has needed attention for this long, and its end when it has been over as long."""
+    page: Annotated[str, AfterValidator(_page)] = Field(default="", examples=["https://rpc.example/"])
+    """The address under which people open the page. If empty, messages have no links."""
+    host: Annotated[str, AfterValidator(_host)] = Field(default="", examples=["edge-1"])
+    """The name of this host in messages. If empty, the machine's own."""
+    webhooks: dict[Annotated[str, Field(pattern=NAME)], WebhookSettings] = Field(default={}, max_length=MAX_WEBHOOKS)
+    """The receivers of alerts, by name; 10 at the most."""

@@ -28,8 +28,6 @@ NODE_ID = r"^[a-z0-9][a-z0-9._:-]{0,254}$"
 """Ids of nodes: as names of networks, with colons, since the default is host:port."""
 NODE_TEXT = "URL[,weight=N][,id=NAME]"
 OPTIONS = ("weight", "id")
-SHARDED = frozenset({"harmony"})
-
 
 _OPTION = re.compile(r"(?s)(.*),([a-z_]+)=([^,=&?#/]*)")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -38,9 +36,16 @@ _OURS = frozenset(
 )
 
 
+def is_sharded(chain: str) -> bool:
+    """Does the table of this chain name a call that asks a node for its shard? False for an unknown chain."""
+    from rpcaccel import chains  # noqa: PLC0415 -- settings are read without it until a chain is named
+
+    return chain in chains.names() and chains.load(chain).identity.shard is not None
+
+
 def network_name(chain: str, shard: int = 0) -> str:
     """The default name of a network of this chain: harmony-s0, ethereum."""
-    return f"{chain}-s{shard}" if chain in SHARDED else chain
+    return f"{chain}-s{shard}" if is_sharded(chain) else chain
 
 
 def parse_node(text: str) -> dict[str, Any]:
@@ -275,9 +280,6 @@ def _known(name: str, names: Collection[str], kind: str) -> str:
 
 LEAST_WORKER_TIMEOUT = 3.0
 """Seconds: a worker that is only busy is not to be taken for one that hangs."""
-_METHOD_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]+")
-_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
-_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^\s/,]+")
 
 
 def _listen(text: str) -> str:
@@ -305,22 +307,16 @@ def _worker_count(value: object) -> object:
     return _whole(value)
 
 
-def _method_pattern(text: str) -> str:
-    if not _METHOD_PATTERN.fullmatch(text):
-        raise ValueError('a method name or pattern such as "debug_*"')
-    return text
+def matching(pattern: str, expected: str) -> AfterValidator:
+    """Lets texts pass that this pattern matches as a whole; a fault of any other text says what was `expected`."""
+    form = re.compile(pattern)
 
+    def check(text: str) -> str:
+        if not form.fullmatch(text):
+            raise ValueError(expected)
+        return text
 
-def _host_name(text: str) -> str:
-    if not _HOST_NAME.fullmatch(text):
-        raise ValueError('a host name such as "rpc.example.com"')
-    return text.lower()
-
-
-def _origin(text: str) -> str:
-    if not _ORIGIN.fullmatch(text):
-        raise ValueError('"*" or an origin such as "https://app.example.com"')
-    return text
+    return AfterValidator(check)
 
 
 def _worker_timeout(seconds: float) -> float:
@@ -350,10 +346,18 @@ Number = Annotated[float, BeforeValidator(_number)]
 Whole = Annotated[int, BeforeValidator(_whole)]
 WorkerCount = Annotated[int, BeforeValidator(_worker_count), _or_text("^auto$")]
 ListenText = Annotated[str, AfterValidator(_listen)]
-MethodPatterns = Annotated[tuple[Annotated[str, AfterValidator(_method_pattern)], ...], BeforeValidator(listed)]
-MethodPattern = Annotated[str, AfterValidator(_method_pattern)]
-Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(listed)]
-HostNames = Annotated[tuple[Annotated[str, AfterValidator(_host_name)], ...], BeforeValidator(listed)]
+MethodPattern = Annotated[str, matching(r"[A-Za-z0-9_.*?-]+", 'a method name or pattern such as "debug_*"')]
+MethodPatterns = Annotated[tuple[MethodPattern, ...], BeforeValidator(listed)]
+_Origin = Annotated[
+    str, matching(r"\*|null|[a-z][a-z0-9+.-]*://[^\s/,]+", '"*" or an origin such as "https://app.example.com"')
+]
+Origins = Annotated[tuple[_Origin, ...], BeforeValidator(listed)]
+_HostName = Annotated[
+    str,
+    StringConstraints(to_lower=True),
+    matching(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", 'a host name such as "rpc.example.com"'),
+]
+HostNames = Annotated[tuple[_HostName, ...], BeforeValidator(listed)]
 _IN_ORDER = PlainSerializer(sorted, return_type=list[str], when_used="json")
 """A set is written in order, so that equal sets have equal documents."""
 Roles = Annotated[

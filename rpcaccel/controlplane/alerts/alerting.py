@@ -20,8 +20,8 @@ from msgspec import Meta, Struct
 from yarl import URL
 
 import rpcaccel
-from rpcaccel.config.alert_settings import AlertsSettings, WebhookSettings
 from rpcaccel.config.model import Settings
+from rpcaccel.config.sections import AlertsSettings, WebhookSettings
 from rpcaccel.controlplane.alerts.alert_book import Alert, AlertBook
 from rpcaccel.controlplane.alerts.alert_messages import body_of, news_of_test
 from rpcaccel.controlplane.alerts.mutes import Mute, Mutes

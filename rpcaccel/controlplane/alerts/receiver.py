@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from rpcaccel.config.alert_settings import WebhookSettings
+from rpcaccel.config.sections import WebhookSettings
 from rpcaccel.controlplane.alerts.alert_book import Alert, Level, alert_id
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.controlplane.stats.summaries import At

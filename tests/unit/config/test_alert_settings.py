@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
-from rpcaccel.config.alert_settings import MAX_WEBHOOKS
 from rpcaccel.config.load import load
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import apply, to_document
-from rpcaccel.config.validate import validate
 from rpcaccel.controlplane.alerts.alert_book import Alert
 from rpcaccel.controlplane.alerts.alert_messages import body_of
 from rpcaccel.controlplane.alerts.receiver import AlertNews
@@ -24,14 +21,12 @@ NETWORKS = {"s0": {"nodes": ["http://127.0.0.1:1"]}}
 URL = "https://user:pw@hooks.example:8443/services/T0S3cret?token=S3cret"
 
 
-def made(**alerts: Any) -> Settings | list[str]:
-    found = validate({"networks": NETWORKS, "alerts": alerts})
-    return [str(fault) for fault in found] if isinstance(found, list) else found
+def made(**alerts: Any) -> Settings:
+    return Settings.model_validate({"networks": NETWORKS, "alerts": alerts})
 
 
 def test_a_webhook_needs_an_address_and_nothing_else() -> None:
     found = made(webhooks={"ops": {"url": URL}})
-    assert isinstance(found, Settings)
     ops = found.alerts.webhooks["ops"]
     assert (ops.url.reveal(), ops.format, ops.least, ops.repeat, ops.resolved) == (URL, "json", "warn", 14_400, True)
     assert (found.alerts.after, found.alerts.page, found.alerts.host) == (30, "", "")
@@ -39,40 +34,13 @@ def test_a_webhook_needs_an_address_and_nothing_else() -> None:
 
 def test_of_an_address_and_headers_nothing_is_shown_but_the_host() -> None:
     found = made(webhooks={"ops": {"url": URL, "headers": {"Authorization": "Bearer S3cret"}}})
-    assert isinstance(found, Settings)
     shown = to_document(found)["alerts"]["webhooks"]["ops"]
     assert (shown["url"], shown["headers"]) == ("https://hooks.example:8443", {"Authorization": "***"})
     assert "S3cret" not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("alerts", "fault"),
-    [
-        ({"webhooks": {"ops": {"url": "ftp://a/S3cret"}}}, "alerts.webhooks.ops.url: found ftp://a, expected an add"),
-        ({"webhooks": {"ops": {}}}, "alerts.webhooks.ops.url: found nothing"),
-        ({"webhooks": {"Ops!": {"url": URL}}}, 'alerts.webhooks."Ops!": found this name'),
-        ({"webhooks": {"ops": {"url": URL, "format": "teams"}}}, "alerts.webhooks.ops.format: found"),
-        ({"webhooks": {"ops": {"url": URL, "repeat": "5s"}}}, "alerts.webhooks.ops.repeat: found"),
-        ({"webhooks": {"ops": {"url": URL, "timeout": 61}}}, "alerts.webhooks.ops.timeout: found 61.0"),
-        ({"webhooks": {"ops": {"url": URL, "networks": ["s1"]}}}, "alerts.webhooks.ops.networks[0]: found"),
-        ({"webhooks": {"ops": {"url": URL, "headers": {"Content-Type": "x"}}}}, "alerts.webhooks.ops.headers.Content-"),
-        ({"webhooks": {str(n): {"url": URL} for n in range(MAX_WEBHOOKS + 1)}}, "alerts.webhooks: found a table"),
-        ({"after": "25h"}, "alerts.after: found"),
-        ({"page": "https://u:S3cret@h/"}, "alerts.page: found https://h, expected the address of the page"),
-        ({"page": "h"}, "alerts.page: found"),
-        ({"host": "a\nb"}, "alerts.host: found"),
-    ],
-)
-def test_a_fault_names_its_field_and_no_secret(alerts: dict[str, Any], fault: str) -> None:
-    found = made(**alerts)
-    assert isinstance(found, list)
-    assert [one for one in found if one.startswith(fault)], found
-    assert "S3cret" not in str(found)
-
-
 def test_a_webhook_is_set_and_removed_by_its_name_while_the_proxy_runs() -> None:
     found = made()
-    assert isinstance(found, Settings)
     with_one = apply(found, {"alerts": {"webhooks": {"ops": {"url": URL}}}})
     assert isinstance(with_one, Settings)
     tuned = apply(with_one, {"alerts": {"webhooks": {"ops": {"least": "bad"}}}})

@@ -27,8 +27,34 @@ def broken(network: dict[str, Any] | None = None, **more: Any) -> list[str]:
     return found
 
 
-def test_the_defaults_break_no_rule() -> None:
-    assert broken() == []
+ONE_NODE = {"nodes": ["http://a,weight=0", "http://b,weight=0"]}
+DRAINED = {"nodes": [{"url": "http://a", "weight": 0, "drain": True}, "http://b"]}
+
+
+@pytest.mark.parametrize(
+    ("part", "paths"),
+    [
+        ({}, []),
+        ({"admin": {"tls_cert": "c"}}, ["admin.tls_key"]),
+        ({"admin": {"tls_key": "k"}}, ["admin.tls_cert"]),
+        ({"admin": {"tls_cert": "c", "tls_key": "k"}}, []),
+        ({"memory": {"size": 1000, "max_entry": 1001}}, ["memory.max_entry"]),
+        ({"memory": {"size": 1000, "max_entry": 1000}}, []),
+        ({"memory": {"size": 0, "max_entry": 1000}}, []),  # no memory at all: answers may be kept in Redis
+        ({"memory": {"size": 1000, "max_entry": "8MB"}}, ["memory.max_entry"]),  # as large as the default
+        ({"memory": {"size": 1000}}, []),  # the default gives way
+        ({"network": ONE_NODE}, ["networks.x.nodes"]),
+        ({"network": DRAINED}, []),
+        ({"network": {"chain": "ethereum", "rules": {"hmyv2_getBalance": {}}}}, ["networks.x.rules.hmyv2_getBalance"]),
+        ({"redis": {"url": "redis://a", "replicas": ["redis://b", "unix:///c"]}}, []),
+        ({"redis": {"url": "redis://a", "replicas": ["redis+cluster://b"]}}, ["redis.replicas.0"]),
+        ({"redis": {"url": "redis+cluster://a", "replicas": ["redis://b"]}}, ["redis.replicas"]),
+        ({"redis": {"url": "redis+sentinel://a/s", "replicas": ["redis://b"]}}, ["redis.replicas"]),
+        ({"redis": {"replicas": ["redis://b"]}}, ["redis.replicas"]),
+    ],
+)
+def test_a_rule_over_several_settings_names_the_one_to_change(part: dict[str, Any], paths: list[str]) -> None:
+    assert broken(**part) == paths
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:9", "localhost:9", "[::1]:9", "127.9.9.9:0"])
@@ -41,12 +67,6 @@ def test_beyond_this_machine_the_admin_side_needs_an_account(listen: str) -> Non
     assert broken(admin={"listen": listen}) == ["admin.listen"]
     assert broken(admin={"listen": listen, "accounts": ACCOUNT}) == []
     assert is_open(listen, AdminSettings())
-
-
-def test_a_certificate_comes_with_its_key() -> None:
-    assert broken(admin={"tls_cert": "c"}) == ["admin.tls_key"]
-    assert broken(admin={"tls_key": "k"}) == ["admin.tls_cert"]
-    assert broken(admin={"tls_cert": "c", "tls_key": "k"}) == []
 
 
 @pytest.mark.parametrize(
@@ -82,37 +102,9 @@ def test_another_port_or_another_address_is_no_clash(listen: str, admin: str) ->
     assert broken(listen=listen, admin={"listen": admin}) == []
 
 
-def test_an_answer_that_may_be_kept_fits_into_the_memory() -> None:
-    assert broken(memory={"size": 1000, "max_entry": 1001}) == ["memory.max_entry"]
-    assert broken(memory={"size": 1000, "max_entry": 1000}) == []
-    assert broken(memory={"size": 0, "max_entry": 1000}) == [], "no memory at all: answers may be kept in Redis"
-    assert broken(memory={"size": 1000, "max_entry": "8MB"}) == ["memory.max_entry"], "as large as the default"
-    assert broken(memory={"size": 1000}) == [], "the default gives way"
-
-
-def test_some_node_has_a_weight() -> None:
-    assert broken({"nodes": ["http://a,weight=0", "http://b,weight=0"]}) == ["networks.x.nodes"]
-    assert broken({"nodes": [{"url": "http://a", "weight": 0, "drain": True}, "http://b"]}) == []
-
-
 def test_a_rule_is_for_a_method_that_some_table_knows() -> None:
     rules = {"eth_getBlance": {}, "net_*": {}, "no_such_*": {}, "eth_call": {}, "zzz": {}}
     (close, pattern, nothing) = misfits(settings({"rules": rules}))
     assert [one.path[-1] for one in (close, pattern, nothing)] == ["eth_getBlance", "no_such_*", "zzz"]
     assert close.expected.endswith("did you mean eth_getBalance?")
     assert nothing.expected.endswith("needs no rule")
-    assert broken({"chain": "ethereum", "rules": {"hmyv2_getBalance": {}}}) == ["networks.x.rules.hmyv2_getBalance"]
-
-
-@pytest.mark.parametrize(
-    ("redis", "paths"),
-    [
-        ({"url": "redis://a", "replicas": ["redis://b", "unix:///c"]}, []),
-        ({"url": "redis://a", "replicas": ["redis+cluster://b"]}, ["redis.replicas.0"]),
-        ({"url": "redis+cluster://a", "replicas": ["redis://b"]}, ["redis.replicas"]),
-        ({"url": "redis+sentinel://a/s", "replicas": ["redis://b"]}, ["redis.replicas"]),
-        ({"replicas": ["redis://b"]}, ["redis.replicas"]),
-    ],
-)
-def test_replicas_belong_to_one_server(redis: dict[str, Any], paths: list[str]) -> None:
-    assert broken(redis=redis) == paths

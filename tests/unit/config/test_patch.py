@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import apply, merge, to_document
+from rpcaccel.config.validate import validate
 
 SETTINGS = Settings.model_validate(
     {
@@ -20,6 +22,29 @@ SETTINGS = Settings.model_validate(
         },
     }
 )
+
+
+SECRETS = {
+    "redis": {"url": "redis://:hunter2@cache/1", "replicas": ["redis://:hunter2@replica"]},
+    "networks": {
+        "x": {"nodes": [{"url": "https://u:hunter2@a/hunter2", "headers": {"X-Key": "hunter2"}}, "https://b,weight=2"]}
+    },
+}
+
+
+def test_a_revealed_document_makes_the_same_settings_again_and_one_to_show_holds_no_secret() -> None:
+    settings = Settings.model_validate(SECRETS)
+    assert validate(json.loads(json.dumps(to_document(settings, reveal=True)))) == settings
+    shown = to_document(settings)
+    assert shown["networks"]["x"]["nodes"][0]["url"] == "https://a"
+    for text in (
+        json.dumps(shown),
+        str(settings),
+        repr(settings),
+        settings.model_dump_json(),
+        str(settings.model_dump()),
+    ):
+        assert "hunter2" not in text
 
 
 def changed(nodes: object) -> Settings | list[Any]:

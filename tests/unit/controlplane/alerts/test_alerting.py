@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 from structlog.testing import capture_logs
 
-from rpcaccel.config.alert_settings import WebhookSettings
 from rpcaccel.config.model import Settings
+from rpcaccel.config.sections import WebhookSettings
 from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.alerts.receiver import FAILING_TRIES, PACE_SECONDS, Delivered
 from rpcaccel.controlplane.stats.snapshot import Notice

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.config.alert_settings import WebhookSettings
+from rpcaccel.config.sections import WebhookSettings
 from rpcaccel.controlplane.alerts.alert_book import Alert, AlertBook, alert_id
 from rpcaccel.controlplane.alerts.mutes import Mute
 from rpcaccel.controlplane.alerts.receiver import (

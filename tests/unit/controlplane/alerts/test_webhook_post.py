@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rpcaccel.config.alert_settings import WebhookSettings
+from rpcaccel.config.sections import WebhookSettings
 from rpcaccel.controlplane.alerts.alerting import post_to_webhook
 from rpcaccel.controlplane.alerts.receiver import Delivered
 from tests.support.webhook_receiver import WebhookReceiver, receiving_webhooks
