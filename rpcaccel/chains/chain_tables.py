@@ -17,15 +17,7 @@ from msgspec.structs import replace
 from rpcaccel.chains.chain import Chain, Finality, Identity, LiveTable, ProofTable, RangeLimit
 from rpcaccel.core.agreement.equality import Differences, Incomparable
 from rpcaccel.core.live.header import HeaderForm
-from rpcaccel.core.plan.rules import (
-    CacheClass,
-    Denied,
-    LateMember,
-    ResultForm,
-    Rule,
-    RuleTable,
-    any_of,
-)
+from rpcaccel.core.plan.rules import CacheClass, Denied, LateMember, Rule, RuleTable, any_of
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable
 from rpcaccel.core.replies.failure import FailureKind
 
@@ -67,7 +59,8 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Group(Rule, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One [[rules]] table: one rule for many methods."""
+    """One [[rules]] table: one rule for many methods. Or one [[forms]] table: members that are set in the rules of many
+    methods."""
 
     method: str = ""
     why: str
@@ -78,25 +71,13 @@ class _Group(Rule, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def rules(self) -> Iterator[Rule]:
         """The rule of each method: of every name in every namespace, and of the full names."""
         said = {field: getattr(self, field) for field in Rule.__struct_fields__}
-        for method in _full_names(self):
+        for method in self.full_names():
             yield Rule(**said | {"method": method})
 
-
-class _Forms(Struct, frozen=True, forbid_unknown_fields=True):
-    """One [[forms]] table: what is certain about the results of many methods."""
-
-    form: ResultForm = ""
-    gave_up: tuple[str, ...] = ()
-    valued: bool = False
-    namespaces: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-
-
-def _full_names(table: _Group | _Forms) -> Iterator[str]:
-    """Every name in every namespace, and the full names."""
-    yield from (f"{namespace}_{name}" for namespace in table.namespaces for name in table.names)
-    yield from table.methods
+    def full_names(self) -> Iterator[str]:
+        """Every name in every namespace, and the full names."""
+        yield from (f"{namespace}_{name}" for namespace in self.namespaces for name in self.names)
+        yield from self.methods
 
 
 class _Row(Struct, frozen=True, forbid_unknown_fields=True):
@@ -224,32 +205,18 @@ def _rules(
     """The rules of this file over those of `base`, with the methods that this file, `base` and `denying` deny, and the
     members that fill later in any result."""
     own: dict[str, Rule] = {}
-    for where, table in _each(file, document, "rules"):
-        place = where + _first_name(table)
-        group = _convert(file, place, table, _Group)
-        for key, said in _ELSEWHERE.items():
-            if getattr(group, key):
-                raise ChainError(f"{file}: {place}, key {key}: {said}")
-        if bool(group.namespaces) != bool(group.names) or not (group.names or group.methods):
-            raise ChainError(f"{file}: {place}, key names: give namespaces and names, or methods with their full names")
+    for place, group, _ in _groups(file, document, "rules"):
         for rule in group.rules():
             if rule.method in own:
                 raise ChainError(f"{file}: {place}, key names: {rule.method} has a rule already")
             own[rule.method] = rule
     rules = {rule.method: rule for rule in base.rules} | own if base else own
     rules = {method: replace(rule, fills_later=late) for method, rule in rules.items()}
-    for where, table in _each(file, document, "forms"):
-        forms = _convert(file, where, table, _Forms)
-        for method in _full_names(forms):
+    for place, group, given in _groups(file, document, "forms", why="", cache=CacheClass.NEVER):
+        for method in group.full_names():
             if method not in rules:
-                raise ChainError(f"{file}: {where}, key names: {method} has no rule")
-            rule = rules[method]
-            rules[method] = replace(
-                rule,
-                form=forms.form or rule.form,
-                gave_up=forms.gave_up or rule.gave_up,
-                valued=forms.valued or rule.valued,
-            )
+                raise ChainError(f"{file}: {place}, key names: {method} has no rule")
+            rules[method] = replace(rules[method], **given)
     denied = [_convert(file, *entry, Denied) for entry in _each(file, document, "denied")]
     for chain in {other.name: other for other in (base, denying) if other is not None}.values():
         denied += chain.rules.denied
@@ -257,6 +224,22 @@ def _rules(
         by_rule = tuple(rule.method for rule in denying.rules if rule.deny)
         denied.append(Denied(f"for the operator of a node of {denying.name}", by_rule))
     return RuleTable(rules, denied)
+
+
+def _groups(
+    file: str, document: dict[str, Any], table: str, **absent: str
+) -> Iterator[tuple[str, _Group, dict[str, Any]]]:
+    """The groups of an array of tables, each with a text that says where it is in the file, and with the members of a
+    rule that it gives. `absent`: members that a rule needs and this table need not give."""
+    for where, entry in _each(file, document, table):
+        place = where + _first_name(entry)
+        group = _convert(file, place, {**absent, **entry} if isinstance(entry, dict) else entry, _Group)
+        for key, said in _ELSEWHERE.items():
+            if getattr(group, key):
+                raise ChainError(f"{file}: {place}, key {key}: {said}")
+        if bool(group.namespaces) != bool(group.names) or not (group.names or group.methods):
+            raise ChainError(f"{file}: {place}, key names: give namespaces and names, or methods with their full names")
+        yield place, group, {key: getattr(group, key) for key in entry if key in Rule.__struct_fields__}
 
 
 def _differences(own: Differences, rules: RuleTable, base: Chain | None) -> Differences:

@@ -339,8 +339,8 @@ class Override(Struct, frozen=True, kw_only=True):
     """Seconds for which an answer may be served; 0: not changed."""
     stale: float = 0.0
     """Seconds after `max_age` in which the answer is still served while a new one is fetched; class NODE only."""
-    agree: int = 0
-    """The number of nodes that must give the same answer; 0: not changed."""
+    agree: int = 1
+    """The number of nodes that must give the same answer; 1: not changed."""
     origin: str = ""
     """Where the override is written in the settings, for `explain`."""
 
@@ -369,7 +369,7 @@ def apply(rule: Rule, override: Override) -> Rule:
         off=override.cache == "off",
         max_age=override.max_age,
         stale=override.stale if rule.cache is CacheClass.NODE else 0.0,
-        agree=override.agree if override.agree and rule.agreeable else rule.agree,
+        agree=override.agree if override.agree > 1 and rule.agreeable else rule.agree,
         origin=override.origin,
     )
 

@@ -187,13 +187,6 @@ class Network:
 def _overrides(name: str, settings: NetworkSettings) -> list[Override]:
     """The overrides of rules in the settings."""
     return [
-        Override(
-            pattern=pattern,
-            cache=said.cache,
-            max_age=said.max_age,
-            stale=said.stale,
-            agree=said.agree if said.agree > 1 else 0,
-            origin=f'networks.{name}.rules."{pattern}"',
-        )
+        Override(pattern=pattern, origin=f'networks.{name}.rules."{pattern}"', **said.model_dump())
         for pattern, said in settings.rules.items()
     ]

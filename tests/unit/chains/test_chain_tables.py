@@ -115,7 +115,7 @@ def test_what_results_look_like_is_said_for_many_methods_at_once() -> None:
     forms = '\n[[forms]]\nform = "list"\nnamespaces = ["a"]\nnames = ["one"]\nmethods = ["c_three"]\n'
     rules = chains.read("small", SMALL + forms).rules
     assert {rule.method for rule in rules if rule.form == "list"} == {"a_one", "c_three"}
-    with pytest.raises(ChainError, match=r"\[\[forms\]\] number 1, key names: c_four has no rule"):
+    with pytest.raises(ChainError, match=r"\[\[forms\]\] number 1 \(one …\), key names: c_four has no rule"):
         chains.read("small", SMALL + forms.replace("c_three", "c_four"))
 
 
