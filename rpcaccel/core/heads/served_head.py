@@ -149,9 +149,9 @@ class HeadBook:
         fork_epoch: the first fork epoch.
     """
 
-    __slots__ = ("_branch", "_depth", "_doubted", "_epoch", "_fallen_from", "_final", "_finality", "_finalized",
+    __slots__ = ("_branch", "_depth", "_doubted", "_epoch", "_fallen_from", "_final", "_finality",
                  "_fresh", "_head", "_may_reorganise", "_missing", "_moved", "_pace", "_safe", "_same", "_sealed",
-                 "_since", "_turns", "_views")  # fmt: skip
+                 "_since", "_views", "finalized", "turns")  # fmt: skip
 
     def __init__(
         self,
@@ -171,7 +171,8 @@ class HeadBook:
         self._branch: dict[int, str] = {}
         self._head = -1
         self._final = -1
-        self._finalized = -1
+        self.finalized = -1
+        """The block that the `finalized` tag names; -1 when the chain has no such tag or no node tells it."""
         self._safe = -1, fork_epoch
         """The block that is safe, and the fork epoch in which it became so: it may go back in another one."""
         self._epoch = fork_epoch
@@ -182,7 +183,8 @@ class HeadBook:
         """The nodes that the head fell back to are known to be on the served branch."""
         self._since = 0.0
         self._moved = False
-        self._turns = 0
+        self.turns = 0
+        """How often a node has left its branch."""
         self._missing: float | None = None
         self._fallen_from = -1
 
@@ -236,16 +238,6 @@ class HeadBook:
         """Blocks by which a node is behind the served head; None while either is unknown."""
         head = self.head_of(node_id)
         return None if head < 0 or self._head < 0 else max(0, self._head - head)
-
-    @property
-    def turns(self) -> int:
-        """How often a node has left its branch."""
-        return self._turns
-
-    @property
-    def finalized(self) -> int:
-        """The block that the `finalized` tag names; -1 when the chain has no such tag or no node tells it."""
-        return self._finalized
 
     @property
     def safe(self) -> int:
@@ -315,8 +307,8 @@ class HeadBook:
 
     def _turn(self, view: ChainView) -> None:
         """Note that a node left its branch."""
-        self._turns += 1
-        view.turned = self._turns
+        self.turns += 1
+        view.turned = self.turns
         if view.counts:
             self._fork()
 
@@ -430,11 +422,11 @@ class HeadBook:
             near = [
                 view for view in along if view.head > self._head - BLOCKS_OF_A_NODE
             ]  # one that stands says nothing new
-            self._finalized = self._tagged(self._finalized, ((view.final, view.weight) for view in near))
+            self.finalized = self._tagged(self.finalized, ((view.final, view.weight) for view in near))
             before, epoch = self._safe
             safe = self._tagged(before if epoch == self._epoch else -1, ((view.safe, view.weight) for view in near))
-            self._safe = max(safe, self._finalized) if safe >= 0 else -1, self._epoch
-            final = self._finalized if self._finalized >= 0 or not self._depth else self._deep(live, along)
+            self._safe = max(safe, self.finalized) if safe >= 0 else -1, self._epoch
+            final = self.finalized if self.finalized >= 0 or not self._depth else self._deep(live, along)
         self._final = max(self._final, final, -1)
         if self._may_reorganise:
             self._seal(along)
@@ -460,11 +452,11 @@ class HeadBook:
         self._fork()
         self._doubted = self._epoch
         self._sealed.clear()
-        self._final = self._finalized = -1
+        self._final = self.finalized = -1
 
     def _seal(self, live: list[ChainView]) -> None:
         """Remember the hashes of final blocks that are reported by nodes known to be on the served branch."""
-        told = {view.final: view.final_hash for view in live if view.final == self._finalized and view.final_hash}
+        told = {view.final: view.final_hash for view in live if view.final == self.finalized and view.final_hash}
         sealed = {number: known for view in live for number, known in view.hashes.items() if number <= self._final}
         self._sealed = dict(sorted((self._sealed | sealed | told).items())[-BLOCKS_OF_A_NODE:])
 
@@ -472,7 +464,7 @@ class HeadBook:
         """Forget the final blocks, because the served chain ends below them: the report was wrong, or the chain is
         new."""
         self._sealed.clear()
-        self._final = self._finalized = -1
+        self._final = self.finalized = -1
         for view in self._views.values():
             if view.final > self._head:
                 view.final = -1
