@@ -13,7 +13,7 @@ from rpcaccel.core.replies.failure import FailureKind, policy
 from tests.support.services import ROOT
 
 PAGE = ROOT / "docs" / "monitoring.md"
-_FILE = Path(__file__).parent / "facts" / "provider_errors.tsv"
+FACTS = Path(__file__).parent / "facts"
 
 
 class ProviderError(NamedTuple):
@@ -27,7 +27,7 @@ class ProviderError(NamedTuple):
 
 
 def _read() -> list[ProviderError]:
-    rows = [line.split("\t") for line in _FILE.read_text("utf-8").splitlines()[1:]]
+    rows = [line.split("\t") for line in (FACTS / "provider_errors.tsv").read_text("utf-8").splitlines()[1:]]
     return [ProviderError(who, int(code), int(status), kind, text) for who, code, status, kind, text in rows]
 
 
