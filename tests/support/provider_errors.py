@@ -26,12 +26,15 @@ class ProviderError(NamedTuple):
     text: str
 
 
-def _read() -> list[ProviderError]:
-    rows = [line.split("\t") for line in (FACTS / "provider_errors.tsv").read_text("utf-8").splitlines()[1:]]
-    return [ProviderError(who, int(code), int(status), kind, text) for who, code, status, kind, text in rows]
+def rows_of(name: str) -> list[list[str]]:
+    """The rows of a table in the folder of facts, without its heading."""
+    return [line.split("\t") for line in (FACTS / name).read_text("utf-8").splitlines()[1:]]
 
 
-PROVIDER_ERRORS = _read()
+PROVIDER_ERRORS = [
+    ProviderError(who, int(code), int(status), kind, text)
+    for who, code, status, kind, text in rows_of("provider_errors.tsv")
+]
 
 _ALSO = {
     FailureKind.TOO_LARGE: "a range is asked for in pieces, as short as the text says, and so are later ranges",

@@ -60,14 +60,6 @@ def test_the_paths_that_harmony_users_know_give_a_namespace() -> None:
     assert chains.load("ethereum").paths == {}
 
 
-def test_nodes_can_be_asked_who_they_are() -> None:
-    identity = chains.load("harmony").identity
-    assert identity.head.method == "hmyv2_blockNumber"
-    assert identity.role is not None
-    assert (identity.role.method, identity.role.at) == ("hmyv2_getNodeMetadata", "role")
-    assert identity.roles == {"ExplorerNode": "explorer"}
-
-
 def test_probes_ask_methods_that_have_a_rule() -> None:
     for name in chains.names():
         chain = chains.load(name)
@@ -91,8 +83,3 @@ def test_every_way_of_splitting_stands_on_a_range() -> None:
             if rule.split:
                 assert rule.block is not None
                 assert rule.block.start is not None or "fromBlock" in rule.block.path
-
-
-def test_a_chain_shows_itself_in_one_line() -> None:
-    assert repr(chains.load("harmony")).startswith("<Chain harmony: 333 methods, ")
-    assert repr(chains.load("harmony").rules) == "<RuleTable 333 methods>"

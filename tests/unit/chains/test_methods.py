@@ -102,25 +102,6 @@ def test_every_departure_from_the_facts_is_still_one() -> None:
     assert same == []
 
 
-def test_departures_say_exactly_what_they_mean() -> None:
-    harmony, ethereum = chains.load("harmony").rules, chains.load("ethereum").rules
-    assert told(harmony.get("eth_getBlockReceipts")) == told(harmony.get("hmyv2_getBlockReceipts"))
-    assert harmony.get("hmyv2_getBlocks").depth_if == ("withSigners",)
-    assert told(ethereum.get("eth_getHeaderByNumber")) == told(ethereum.get("eth_getBlockByNumber"))
-    block = ethereum.get("eth_getBalance").block
-    assert block is not None
-    assert block.default == "latest"
-    for method in (
-        "debug_printBlock",
-        "debug_getModifiedAccountsByNumber",
-        "ots_searchTransactionsBefore",
-        "ots_searchTransactionsAfter",
-        "erigon_blockNumber",
-        "erigon_getLatestLogs",
-    ):
-        assert (ethereum.get(method).cache, ethereum.get(method).block) == (CacheClass.HEAD, None)
-
-
 @pytest.mark.parametrize("chain", ["harmony", "ethereum"])
 def test_what_drives_a_node_or_uses_its_keys_is_denied_and_what_reads_is_not(chain: str) -> None:
     rules = chains.load(chain).rules
@@ -173,14 +154,6 @@ def test_what_a_transaction_names_may_move_where_blocks_can_be_replaced() -> Non
     assert {"eth_getTransactionByHash", "eth_getTransactionReceipt", "debug_traceTransaction"} <= moving
     assert "eth_getBlockByHash" not in moving
     assert "eth_getRawTransactionByHash" not in moving
-
-
-def test_answers_that_show_the_nodes_own_head_say_where() -> None:
-    at = {rule.method: rule.head_at for rule in chains.load("harmony").rules if rule.head_at}
-    assert at["hmyv2_getNodeMetadata"] == "current-block-number"
-    assert at["hmyv2_latestHeader"] == "blockNumber"
-    assert at["eth_getLatestChainHeaders"] == "shard-chain-header.number"
-    assert at["hmyv2_blockNumber"] == "."
 
 
 @pytest.mark.parametrize(("chain", "prefix"), [("ethereum", "eth"), ("harmony", "eth"), ("harmony", "hmyv2")])

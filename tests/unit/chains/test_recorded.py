@@ -18,6 +18,7 @@ from rpcaccel.core.replies.error_rules import classify
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.replies.result_check import judge_result
 from rpcaccel.core.wire.json_params import number_at
+from tests.support.provider_errors import rows_of
 from tests.support.services import SUPPORT
 
 FIXTURES = SUPPORT / "facts"
@@ -176,46 +177,8 @@ def test_the_nodes_own_head_is_where_the_rule_says() -> None:
             assert told == head, method
 
 
-TEXTS = [
-    ("the method ", FailureKind.METHOD_MISSING),
-    ("API service has an unknown version", FailureKind.METHOD_MISSING),
-    ('no "', FailureKind.METHOD_MISSING),
-    ("cannot call this rpc on non beaconchain node", FailureKind.ROLE_MISSING),
-    ("given chain is not beaconchain", FailureKind.ROLE_MISSING),
-    ("explorer service not started", FailureKind.ROLE_MISSING),
-    ("filter not found", FailureKind.FILTER_NOT_FOUND),
-    ("subscription not found", FailureKind.FILTER_NOT_FOUND),
-    ("method handler crashed", FailureKind.NODE_BEHIND),
-    ("requested block number greater", FailureKind.NODE_BEHIND),
-    ("state not found", FailureKind.NODE_BEHIND),
-    ("Header is not found", FailureKind.NODE_BEHIND),
-    ("failed to read shard state from DB", FailureKind.NODE_BEHIND),
-    ("rate: Wait", FailureKind.RATE_LIMITED),
-    ("GetBlocks query must be", FailureKind.TOO_LARGE),
-    ("GetLogs query must be", FailureKind.TOO_LARGE),
-    ("transaction already finalized", FailureKind.ALREADY_KNOWN),
-    ("evm: execution reverted", FailureKind.REVERT),
-    ("insufficient funds for transfer", FailureKind.REJECTED),
-    ("rlp: ", FailureKind.REJECTED),
-    ("EOF", FailureKind.REJECTED),
-    ("invalid argument ", FailureKind.INVALID_PARAMS),
-    ("missing value for required argument", FailureKind.INVALID_PARAMS),
-    ("too many arguments", FailureKind.INVALID_PARAMS),
-    ("non-array args", FailureKind.INVALID_PARAMS),
-    ("invalid address", FailureKind.INVALID_PARAMS),
-    ("invalid request", FailureKind.INVALID_PARAMS),
-    ("invalid type for block arguments", FailureKind.INVALID_PARAMS),
-    ("invalid arguments; neither block nor hash specified", FailureKind.INVALID_PARAMS),
-    ("json: cannot unmarshal", FailureKind.INVALID_PARAMS),
-    ("page given", FailureKind.INVALID_PARAMS),
-    ("not found address in current state", FailureKind.INVALID_PARAMS),
-    ("address not present in state", FailureKind.INVALID_PARAMS),
-    ("could not decode block", FailureKind.INVALID_PARAMS),
-    ("tx index ", FailureKind.INVALID_PARAMS),
-    ("pending block number not implemented", FailureKind.INVALID_PARAMS),
-    ("not implemented", FailureKind.INVALID_PARAMS),
-    ("notifications not supported", FailureKind.INVALID_PARAMS),
-]
+TEXTS = [(start, FailureKind(kind)) for start, kind in rows_of("recorded_kinds.tsv")]
+"""How recorded errors begin, and of which kind they are. The first row that fits counts."""
 
 
 def errors() -> set[tuple[int, str]]:

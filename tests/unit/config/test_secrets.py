@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 from collections.abc import Callable
 
 import pytest
@@ -67,13 +68,20 @@ def test_a_secret_is_frozen_and_can_be_copied_to_a_worker() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "node", "ftp://node", "ws://node", "http://", "http://:80", "http://node:0", "http://node:99999", "http://[::1",
-     "http://no de", "http://node/#part", "http://a\\@b", "http://no\x00de", "http://node/" + "x" * 5000, "http:node"],
+    ("kind", "text"),
+    [
+        *((NodeUrl, text) for text in (
+            "", "node", "ftp://node", "ws://node", "http://", "http://:80", "http://node:0", "http://node:99999",
+            "http://[::1", "http://no de", "http://node/#part", "http://a\\@b", "http://no\x00de",
+            "http://node/" + "x" * 5000, "http:node")),
+        *((NodeSocketUrl, text) for text in (
+            "node", "http://node", "ws://", "ws://n:0", "ws://node/#part", "wss://a\\@b", "ws:n")),
+        *((RedisUrl, text) for text in ("cache:6379", "http://cache", "redis://", "unix://", "redis://:pa?ss@cache")),
+    ],
 )  # fmt: skip
-def test_what_is_no_http_address_is_refused_without_quoting_it(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^an address http://HOST") as caught:
-        NodeUrl(text)
+def test_what_is_no_address_is_refused_without_quoting_it(kind: type[Secret], text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(kind.expected)}$") as caught:
+        kind(text)
     assert caught.value.__cause__ is None
 
 
@@ -81,13 +89,6 @@ def test_a_websocket_url_shows_scheme_host_and_port_and_may_be_missing() -> None
     url = NodeSocketUrl("wss://user:word@node.example:8443/v3/key?x=y")
     assert (str(url), url.reveal()) == ("wss://node.example:8443", "wss://user:word@node.example:8443/v3/key?x=y")
     assert (str(NodeSocketUrl("")), bool(NodeSocketUrl(" "))) == ("", False)
-
-
-@pytest.mark.parametrize("text", ["node", "http://node", "ws://", "ws://n:0", "ws://node/#part", "wss://a\\@b", "ws:n"])
-def test_what_is_no_websocket_address_is_refused_without_quoting_it(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^an address ws://HOST") as caught:
-        NodeSocketUrl(text)
-    assert caught.value.__cause__ is None
 
 
 def test_surrounding_space_such_as_a_secret_files_newline_is_dropped() -> None:
@@ -141,13 +142,6 @@ def test_no_part_that_may_be_secret_is_shown(secret: str) -> None:
 def test_redis_is_shown_by_place(text: str, shown: str) -> None:
     assert str(RedisUrl(text)) == shown
     assert bool(RedisUrl(text)) == bool(text)
-
-
-@pytest.mark.parametrize("text", ["cache:6379", "http://cache", "redis://", "unix://", "redis://:pa?ss@cache"])
-def test_what_is_no_redis_address_is_refused_without_quoting_it(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^an address such as redis://HOST\[:PORT\]\[/DB\]") as caught:
-        RedisUrl(text)
-    assert "ss@" not in str(caught.value)
 
 
 def test_a_header_value_has_no_line_break() -> None:

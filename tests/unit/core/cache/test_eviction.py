@@ -8,7 +8,6 @@ import pytest
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.eviction import CHANCES, HUSKS, CacheSlot, S3Fifo
-from rpcaccel.core.cache.memory import ENTRY_BYTES, MemoryTier
 from rpcaccel.core.plan.rules import CacheClass
 
 
@@ -112,23 +111,3 @@ def test_there_are_no_more_ghosts_than_residents(policy: S3Fifo) -> None:
     assert len(policy._ghosts) <= 10
     gone(policy, 10)
     assert policy.overhead == 0
-
-
-def test_a_scan_does_not_flush_the_hot_set() -> None:
-    """A thousand warm keys asked for in turn, with twice the tier's room scanned through between."""
-    tier = MemoryTier((ENTRY_BYTES + 200) * 1_500, 10_000)
-    hot = [b"hot%d" % n for n in range(1_000)]
-    for _ in range(3):
-        for key in hot:
-            if tier.get(key, 0.0) is None:
-                tier.put(key, entry(), 0.0)
-    hits = 0
-    for turn in range(10):
-        for n in range(3_000):
-            tier.put(b"scan%d:%d" % (turn, n), entry(), 0.0)
-        for key in hot:
-            if tier.get(key, 0.0) is None:
-                tier.put(key, entry(), 0.0)
-            else:
-                hits += 1
-    assert hits / 10_000 > 0.95

@@ -160,14 +160,6 @@ def test_what_is_asked_for_again_and_again_is_there_after_a_scan_of_many_times_t
     assert sum(ask(f"hot {number}", 1_000) for number in range(200)) > 190
 
 
-def test_a_replaced_entry_is_counted_with_its_new_size(tier: MemoryTier) -> None:
-    tier.put(b"k", entry(b"1"), 0.0)
-    before = tier.size
-    tier.put(b"k", entry(b"1" * 101), 0.0)
-    assert tier.size == before + 100
-    assert len(tier) == 1
-
-
 def test_peek_counts_and_moves_nothing(tier: MemoryTier) -> None:
     tier.put(b"k", entry(expires=5.0), 0.0)
     assert tier.peek(b"k", 0.0) is not None
@@ -209,26 +201,12 @@ def test_a_compressed_form_makes_room_for_itself(tier: MemoryTier) -> None:
     assert tier.stats().evictions == 4 - len(tier)
 
 
-def test_a_smaller_tier_evicts_at_once(tier: MemoryTier) -> None:
-    for n in range(30):
-        tier.put(b"k%d" % n, entry(), 0.0)
-    tier.resize(5_000, 1_000, 0.0)
-    assert 0 < tier.size <= 5_000
-    assert not tier.put(b"big", entry(b"x" * 1_000), 0.0)
-
-
 def test_purging_everything_leaves_nothing_and_the_tier_goes_on(tier: MemoryTier) -> None:
     for n in range(10):
         tier.put(b"k%d" % n, entry(), 0.0)
     assert tier.purge(Selection()) == 10
     assert (len(tier), tier.size, tier.stats().purged) == (0, 0, 10)
     assert tier.put(b"k", entry(), 0.0)
-
-
-def test_discarding_says_whether_the_entry_was_there(tier: MemoryTier) -> None:
-    tier.put(b"k", entry(), 0.0)
-    assert tier.discard(b"k")
-    assert not tier.discard(b"k")
 
 
 def test_the_repr_is_short() -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rpcaccel import chains
-from rpcaccel.core.cache.retention import TESTS, Keep, KeepDecision, judge
+from rpcaccel.core.cache.retention import TESTS, Keep, KeepDecision, judge, lifetime
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import CacheClass, Rule
+from rpcaccel.core.plan.rules import CacheClass, Rule, SkipTest
 
 MAX = 10_000
 ZERO_HASH = b'"0x' + b"0" * 64 + b'"'
+EMPTY: list[tuple[SkipTest, bytes]] = [
+    ("null", b"null"), ("empty-list", b"[]"), ("empty-list-unless-genesis", b"[]"), ("empty-string", b'""'),
+    ("0x", b'"0x"'),
+]  # fmt: skip
 
 
 def plan(
@@ -49,66 +56,52 @@ def verdict(made: Plan, result: bytes, *, node_head: int = 100, final: int = 100
     return judge(made, result, node_head, ChainSnapshot(head=final, final=final, doubt=doubt), MAX)
 
 
-def test_an_answer_about_a_known_block_is_kept_for_good() -> None:
-    assert verdict(plan(), b'{"to":null,"text":"error"}') == KeepDecision(Keep.LASTING)
+def of(split: Literal["", "blocks", "logs"] = "", *skip: SkipTest) -> Rule:
+    return Rule(method="m", cache=CacheClass.BY_NUMBER, split=split, skip=skip)
 
 
-def test_a_call_without_a_key_is_not_kept() -> None:
-    assert verdict(plan(key=None, head_key=None), b"1") == KeepDecision(Keep.SKIP, "class")
+LASTING, SKIP, UNTIL_HEAD = Keep.LASTING, Keep.SKIP, Keep.UNTIL_HEAD
+CONSTANT = plan(cache=CacheClass.STATIC, block=None, head_key=None)
+BY_HASH = plan(cache=CacheClass.FOREVER, block=None)
+POOLED = plan(cache=CacheClass.FOREVER, block=None, rule=of("", "not-mined"))
+RANGE = plan(rule=of("blocks"), first_block=10, block=12)
+LOGS = plan(rule=of("logs"), first_block=10, block=95)
+VERDICTS: dict[str, tuple[Plan, bytes, Keep, str]] = {
+    "about a known block": (plan(), b'{"to":null,"text":"error"}', LASTING, ""),
+    "without a key": (plan(key=None, head_key=None), b"1", SKIP, "class"),
+    "longer than the bound": (plan(), b'"' + b"x" * MAX + b'"', SKIP, "too-large"),
+    "about a block above the head of its node": (plan(block=101), b'"0x"', SKIP, "above-head"),
+    "about a block whose successor the node lacks": (plan(block=100, depth=1), b"[1]", SKIP, "above-head"),
+    "about the block at the head of its node": (plan(block=100), b"1", LASTING, ""),
+    "true at one head": (plan(cache=CacheClass.HEAD, key=None, block=None), b"1", UNTIL_HEAD, ""),
+    "null": (plan(), b"null", UNTIL_HEAD, "null"),
+    "null without a key of the head": (plan(head_key=None), b"null", SKIP, "null"),
+    "null that is a constant": (CONSTANT, b"null", LASTING, ""),
+    **{f"distrusted by the test {test}": (plan(rule=of("", test)), result, UNTIL_HEAD, test) for test, result in EMPTY},
+    **{f"let pass by the test {test}": (plan(rule=of("", test)), b'"0x1"', LASTING, "") for test, _ in EMPTY},
+    "no signers of genesis": (plan(rule=of("", "empty-list-unless-genesis"), block=0), b"[]", LASTING, ""),
+    "a transaction of no block": (POOLED, b'{"blockHash":null,"blockNumber":null}', SKIP, "pending"),
+    "a transaction of block hash zero": (POOLED, b'{"blockHash":%b,"blockNumber":null}' % ZERO_HASH, SKIP, "pending"),
+    "a transaction that was mined": (POOLED, b'{"blockHash":"0x7a","blockNumber":26}', LASTING, ""),
+    "a short range": (RANGE, b"[1,2]", SKIP, "short-range"),
+    "a range that is no list": (RANGE, b"7", SKIP, "short-range"),
+    "a whole range": (RANGE, b"[1,2,3]", LASTING, ""),
+    "nothing of a range that ends before it begins": (
+        plan(rule=of("blocks"), first_block=12, block=10), b"[]", LASTING, ""),
+    "nothing about a block named by its hash": (BY_HASH, b"0", UNTIL_HEAD, "unproven"),
+    "something about a block named by its hash": (BY_HASH, b"3", LASTING, ""),
+    "logs of settled blocks": (LOGS, b"[]", LASTING, ""),
+}  # fmt: skip
 
 
-def test_an_answer_longer_than_the_bound_is_not_kept() -> None:
-    assert verdict(plan(), b'"' + b"x" * MAX + b'"') == KeepDecision(Keep.SKIP, "too-large")
+@pytest.mark.parametrize("answer", VERDICTS)
+def test_an_answer_is_kept_if(answer: str) -> None:
+    made, result, keep, reason = VERDICTS[answer]
+    assert verdict(made, result) == KeepDecision(keep, reason)
 
 
-def test_an_answer_about_a_block_above_the_answering_nodes_head_is_not_kept() -> None:
-    assert verdict(plan(block=101), b'"0x"') == KeepDecision(Keep.SKIP, "above-head")
-    assert verdict(plan(block=100, depth=1), b"[1]") == KeepDecision(Keep.SKIP, "above-head")
-    assert verdict(plan(block=50), b"1", node_head=-1) == KeepDecision(Keep.SKIP, "above-head")
-    assert verdict(plan(block=100), b"1").keep is Keep.LASTING
-
-
-def test_null_is_kept_at_most_until_the_next_head() -> None:
-    assert verdict(plan(), b"null") == KeepDecision(Keep.UNTIL_HEAD, "null")
-    assert verdict(plan(head_key=None), b"null") == KeepDecision(Keep.SKIP, "null")
-
-
-def test_a_null_that_is_the_constant_of_a_chain_is_kept() -> None:
-    assert verdict(plan(cache=CacheClass.STATIC, block=None, head_key=None), b"null").keep is Keep.LASTING
-
-
-@pytest.mark.parametrize(
-    ("test", "result"),
-    [
-        ("null", b"null"),
-        ("empty-list", b"[]"),
-        ("empty-list-unless-genesis", b"[]"),
-        ("empty-string", b'""'),
-        ("0x", b'"0x"'),
-    ],
-)
-def test_a_result_its_rule_distrusts_is_kept_at_most_until_the_next_head(test: str, result: bytes) -> None:
-    distrusting = plan(rule=Rule(method="m", cache=CacheClass.BY_NUMBER, skip=(test,)))
-    assert verdict(distrusting, result) == KeepDecision(Keep.UNTIL_HEAD, test)
-    assert verdict(distrusting, b'"0x1"').keep is Keep.LASTING
-
-
-def test_the_genesis_block_has_no_signers_and_that_is_kept() -> None:
-    rule = Rule(method="m", cache=CacheClass.BY_NUMBER, skip=("empty-list-unless-genesis",))
-    assert verdict(plan(rule=rule, block=0), b"[]").keep is Keep.LASTING
-
-
-@pytest.mark.parametrize("block_hash", [b"null", ZERO_HASH])
-def test_a_pooled_transaction_is_not_kept_at_all(block_hash: bytes) -> None:
-    rule = Rule(method="m", cache=CacheClass.FOREVER, skip=("not-mined",))
-    pooled = b'{"blockHash":%b,"blockNumber":null}' % block_hash
-    assert verdict(plan(rule=rule, cache=CacheClass.FOREVER, block=None), pooled) == KeepDecision(Keep.SKIP, "pending")
-
-
-def test_a_mined_transaction_is_kept() -> None:
-    rule = Rule(method="m", cache=CacheClass.FOREVER, skip=("not-mined",))
-    mined = b'{"blockHash":"0x7a","blockNumber":26}'
-    assert verdict(plan(rule=rule, cache=CacheClass.FOREVER, block=None), mined).keep is Keep.LASTING
+def test_an_answer_of_a_node_whose_head_is_not_known_is_not_kept() -> None:
+    assert verdict(plan(block=50), b"1", node_head=-1) == KeepDecision(SKIP, "above-head")
 
 
 ETHEREUM = chains.load("ethereum")
@@ -152,15 +145,6 @@ def test_where_branches_can_be_abandoned_a_transaction_is_kept_once_its_block_is
     assert verdict(made, result, final=100).keep is keep
 
 
-def test_a_range_that_came_back_short_is_not_kept() -> None:
-    rule = Rule(method="m", cache=CacheClass.BY_NUMBER, split="blocks")
-    asked = plan(rule=rule, first_block=10, block=12)
-    assert verdict(asked, b"[1,2]") == KeepDecision(Keep.SKIP, "short-range")
-    assert verdict(asked, b"7") == KeepDecision(Keep.SKIP, "short-range")
-    assert verdict(asked, b"[1,2,3]").keep is Keep.LASTING
-    assert verdict(plan(rule=rule, first_block=12, block=10), b"[]").keep is Keep.LASTING
-
-
 @pytest.mark.parametrize(
     "result",
     [b'"0x"', b'"0x0"', b"0", b'"0"', b"[]", b"{}", b'""', b"false", b'"0x%064d"' % 0],
@@ -175,24 +159,9 @@ def test_what_a_lagging_machine_would_say_is_kept_for_good_only_where_none_can_b
     assert verdict(plan(head_key=None, block=91), result, doubt=10).keep is Keep.SKIP
 
 
-def test_an_empty_answer_about_a_block_named_by_its_hash_shows_nothing() -> None:
-    made = plan(cache=CacheClass.FOREVER, block=None)
-    assert verdict(made, b"0").keep is Keep.UNTIL_HEAD
-    assert verdict(made, b"3").keep is Keep.LASTING
-
-
-def test_logs_may_lack_the_newest_blocks_whatever_is_among_them() -> None:
-    logs = plan(rule=Rule(method="m", cache=CacheClass.BY_NUMBER, split="logs"), first_block=10, block=95)
-    assert verdict(logs, b'[{"blockNumber":"0x5f"}]', doubt=10) == KeepDecision(Keep.UNTIL_HEAD, "unproven")
-    assert verdict(logs, b"[]").keep is Keep.LASTING
-
-
-def test_a_constant_is_no_word_about_a_block() -> None:
-    assert verdict(plan(cache=CacheClass.STATIC, block=None, head_key=None), b"0", doubt=10).keep is Keep.LASTING
-
-
-def test_an_answer_true_at_one_head_goes_under_that_heads_key() -> None:
-    assert verdict(plan(cache=CacheClass.HEAD, key=None, block=None), b"1") == KeepDecision(Keep.UNTIL_HEAD)
+def test_logs_may_lack_the_newest_blocks_whatever_is_among_them_and_a_constant_is_no_word_about_a_block() -> None:
+    assert verdict(LOGS, b'[{"blockNumber":"0x5f"}]', doubt=10) == KeepDecision(UNTIL_HEAD, "unproven")
+    assert verdict(CONSTANT, b"0", doubt=10).keep is LASTING
 
 
 @given(st.binary(max_size=80), st.sampled_from(sorted(TESTS)), st.sampled_from(CacheClass))
@@ -209,3 +178,20 @@ def test_a_blob_transaction_is_kept_for_one_head_since_only_a_pool_has_its_blobs
     assert verdict(made, b'"0x03fa0200"').keep is Keep.UNTIL_HEAD
     assert verdict(made, b'"0x02f87001"').keep is Keep.LASTING
     assert verdict(made, b'"0xf86c0985"').keep is Keep.LASTING
+
+
+@pytest.mark.parametrize("cache", CacheClass)
+def test_nothing_stays_in_the_second_tier_for_ever(cache: CacheClass) -> None:
+    assert 0 < lifetime(cache, 2.0).store < inf
+
+
+def test_an_answer_true_at_one_head_goes_soon_and_the_sooner_the_faster_the_chain() -> None:
+    assert lifetime(CacheClass.HEAD, 2.0).memory == 30.0
+    assert lifetime(CacheClass.HEAD, 12.0).memory == 180.0
+    assert lifetime(CacheClass.FOREVER, 2.0).memory == inf
+
+
+@given(st.sampled_from(CacheClass), st.floats(0, 100), st.floats(0, 100))
+def test_a_life_is_no_longer_than_the_operator_wants(cache: CacheClass, max_age: float, stale: float) -> None:
+    life = lifetime(cache, 2.0, max_age=max_age, stale=stale)
+    assert not max_age or life.memory <= max_age + stale

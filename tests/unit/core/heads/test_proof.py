@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from rpcaccel.core import messages
 from rpcaccel.core.heads.proof import STATE_WINDOW, PeerAgreement, Proof, outcome
-from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 
 PRUNED = Proof(at=1.0, head=1000, state_from=872)
 
@@ -79,8 +77,3 @@ def test_bounds_that_are_not_there_have_their_sentences() -> None:
         "it takes no batches",
     ]
     assert "it answers batches of at most 16 calls" in Proof(at=1.0, batch_most=16, batch_tried=64).sentences()
-
-
-def test_a_proof_travels_to_the_workers_with_the_heads() -> None:
-    told = messages.Heads(NetworkHeads(network="n", served=Served(), nodes=(NodeHead(id="a", proof=PRUNED),)))
-    assert messages.FrameReader(messages.Order).feed(messages.encode(told)) == [told]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
-from rpcaccel.core.plan.rules import UNKNOWN_RULE, Bulkhead, CacheClass, Denied, Rule, RuleTable, SkipTest
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, Bulkhead, CacheClass, Denied, Routes, Rule, RuleTable, TagRoute
 
 
 def test_the_rule_of_a_method_nobody_described_promises_nothing() -> None:
@@ -41,32 +39,6 @@ def test_what_a_pattern_denies_is_denied_with_a_rule_and_without_one() -> None:
     assert len(table) == 1
 
 
-def test_a_table_can_be_counted_searched_and_walked() -> None:
-    rule = Rule(method="eth_chainId", cache=CacheClass.STATIC)
-    table = RuleTable({"eth_chainId": rule})
-    assert len(table) == 1
-    assert "eth_chainId" in table
-    assert list(table) == [rule]
-    assert repr(table) == "<RuleTable 1 methods>"
-
-
-def test_a_reference_to_pending_is_not_kept_unless_a_rule_says_so() -> None:
-    rule = Rule(method="m", cache=CacheClass.BY_NUMBER)
-    assert (rule.tag_class, rule.pending_class) == (CacheClass.HEAD, CacheClass.NEVER)
-
-
-def test_the_skip_tests_a_rule_may_name_are_few_and_known() -> None:
-    assert set(get_args(SkipTest)) == {
-        "null",
-        "empty-list",
-        "empty-list-unless-genesis",
-        "empty-string",
-        "0x",
-        "not-mined",
-        "blobs",
-    }
-
-
 @pytest.mark.parametrize(
     ("rule", "bulkhead"),
     [
@@ -79,3 +51,29 @@ def test_the_skip_tests_a_rule_may_name_are_few_and_known() -> None:
 )
 def test_what_may_take_long_is_kept_apart(rule: Rule, bulkhead: Bulkhead) -> None:
     assert rule.bulkhead is bulkhead
+
+
+ROUTES = Routes([TagRoute(("eth_getLogs", "trace_*"), "archive"), TagRoute(("*_sendRaw*", "trace_call"), "relay")])
+
+
+def test_the_first_route_that_fits_decides() -> None:
+    assert [ROUTES.tag_of(name) for name in ("eth_getLogs", "trace_call", "eth_sendRawTransaction", "eth_call")] == [
+        "archive",
+        "archive",
+        "relay",
+        "",
+    ]
+    assert ROUTES.tag_of("eth_getlogs") == "", "as nodes look names up"
+    assert repr(ROUTES) == "<Routes archive, relay>"
+
+
+def test_without_routes_any_node_will_do() -> None:
+    assert Routes().tag_of("eth_getLogs") == ""
+
+
+def test_invented_names_do_not_pile_up() -> None:
+    routes = Routes([TagRoute(("a",), "x")])
+    for number in range(10_000):
+        routes.tag_of(f"m{number}")
+    assert len(routes._tags) <= 4096
+    assert routes.tag_of("a") == "x"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.replies.answer import Answer, error_parts
+from rpcaccel.core.replies.answer import error_parts
 
 
 def test_code_and_message_are_read_from_the_raw_error() -> None:
@@ -29,11 +29,6 @@ def test_a_code_that_no_reader_of_json_holds_exactly_is_read_as_0(code: int) -> 
 
 def test_bytes_that_are_no_text_are_still_read() -> None:
     assert error_parts(b'{"code":1,"message":"\xff"}')[0] == 0
-
-
-def test_an_answer_says_nothing_it_was_not_told() -> None:
-    answer = Answer(result=b"1")
-    assert (answer.error, answer.http_status, answer.retry_after) == (None, 200, None)
 
 
 def test_an_error_is_read_however_deeply_its_data_nests() -> None:

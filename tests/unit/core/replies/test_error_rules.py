@@ -10,82 +10,13 @@ from rpcaccel import chains
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable, classify, fold
 from rpcaccel.core.replies.failure import FailureKind
 from tests.support.properties import examples
-from tests.support.provider_errors import PROVIDER_ERRORS
+from tests.support.provider_errors import PROVIDER_ERRORS, rows_of
 
 HARMONY = chains.load("harmony").errors
 ETHEREUM = chains.load("ethereum").errors
 
-SAID = [
-    # code, message, HTTP status, kind
-    (3, "execution reverted: ERC20: transfer amount exceeds balance", 200, "revert"),
-    (-32000, "execution reverted", 200, "revert"),
-    (-32000, "evm: execution reverted", 200, "revert"),
-    (-32015, "VM execution error.", 200, "revert"),
-    (-32000, "gas required exceeds allowance (30000000)", 200, "revert"),
-    (-32000, "invalid opcode: opcode 0xfe not defined", 200, "revert"),
-    (-32000, "requested block number greater than current block number", 200, "node-behind"),
-    (-32000, "getSignerData: block number 227 not found", 200, "node-behind"),
-    (-32000, "hash is not currently canonical", 200, "node-behind"),
-    (-32000, "header not found", 200, "node-behind"),
-    (-32000, "unknown block", 200, "node-behind"),
-    (-39001, "Unknown block", 200, "node-behind"),
-    (-32000, "finalized block not found", 200, "node-behind"),
-    (-32000, "pending state is not available", 200, "node-behind"),
-    (-32000, "transaction 0x12ab not found", 200, "node-behind"),
-    (-32000, "missing trie node 7a56e81f171bcc55 (path ) <nil>", 200, "pruned"),
-    (-32000, "required historical state unavailable (reexec=128)", 200, "pruned"),
-    (4444, "pruned history unavailable", 200, "pruned"),
-    (-32602, "distance to target block exceeds maximum proof window", 200, "beyond-window"),
-    (-32000, "distance to target block exceeds maximum proof window", 200, "beyond-window"),
-    (-32603, "Error: too many requests", 200, "unknown"),
-    (-32601, "the method eth_foo does not exist/is not available", 200, "method-missing"),
-    (-32004, "Method not supported", 200, "method-missing"),
-    (-32600, "eth_getLogs is not included in your current plan", 200, "method-missing"),
-    (-32000, "rate: Wait(n=1) would exceed context deadline", 200, "rate-limited"),
-    (-32005, "daily request count exceeded, request rate limited", 200, "rate-limited"),
-    (429, "Your app has exceeded its compute units per second capacity", 200, "rate-limited"),
-    (-32000, "whatever", 429, "rate-limited"),
-    (-32000, "pay first", 402, "rate-limited"),
-    (-32000, "Monthly capacity limit exceeded.", 200, "rate-limited"),
-    (-32007, "50/second request limit reached - reduce calls per second", 200, "rate-limited"),
-    (-32000, "no", 401, "unauthorized"),
-    (-32000, "Must be authenticated!", 403, "unauthorized"),
-    (-32000, "GetBlocks query must be smaller than size 1024", 200, "too-large"),
-    (-32005, "query returned more than 10000 results", 200, "too-large"),
-    (
-        -32602,
-        "Log response size exceeded. You can make eth_getLogs requests with up to a 2K block range",
-        200,
-        "too-large",
-    ),
-    (-32000, "block range is too wide", 200, "too-large"),
-    (-32000, "exceed maximum block range: 5000", 200, "too-large"),
-    (-32000, "execution aborted (timeout = 5s)", 200, "node-timeout"),
-    (-32002, "request timed out", 200, "node-timeout"),
-    (-32000, "known transaction: 5b2c", 200, "already-known"),
-    (-32000, "already known", 200, "already-known"),
-    (-32000, "ALREADY_EXISTS: already known", 200, "already-known"),
-    (-32000, "Transaction with the same hash was already imported.", 200, "already-known"),
-    (-32000, "tx already in mempool", 200, "already-known"),
-    (-32010, "AlreadyKnown", 200, "already-known"),
-    (-32000, "nonce too low: next nonce 5, tx nonce 4", 200, "nonce-too-low"),
-    (-32010, "OldNonce, Current nonce: 5", 200, "nonce-too-low"),
-    (-32000, "replacement transaction underpriced", 200, "rejected"),
-    (-32000, "insufficient funds for gas * price + value", 200, "rejected"),
-    (-32000, "intrinsic gas too low", 200, "rejected"),
-    (-32000, "exceeds block gas limit", 200, "rejected"),
-    (-32000, "oversized data", 200, "rejected"),
-    (-32000, "invalid sender", 200, "rejected"),
-    (-32000, "blockchain chain id:2, given 77: invalid chain id for signer", 200, "rejected"),
-    (-32003, "transaction rejected", 200, "rejected"),
-    (-32000, "filter not found", 200, "filter-not-found"),
-    (-32602, "missing value for required argument 1", 200, "invalid-params"),
-    (-32600, "empty batch", 200, "invalid-params"),
-    (-32700, "parse error", 200, "invalid-params"),
-    (-32000, "genesis is not traceable", 200, "invalid-params"),
-    (-32603, "Internal error", 200, "unknown"),
-    (-32000, "something new", 503, "unknown"),
-]
+SAID = [(int(code), text, int(status), kind) for code, status, kind, text in rows_of("node_errors.tsv")]
+"""What nodes say, and how it is to be read."""
 
 
 @pytest.mark.parametrize(("code", "message", "status", "kind"), SAID)
@@ -129,38 +60,8 @@ def test_what_a_client_wrote_into_a_call_cannot_park_a_node(table: ErrorTable, w
         assert classify(table, code, message).kind == kind
 
 
-ECHOES = [
-    # program, code, message with the client's words in it
-    ("geth", -32602, "invalid argument 0: json: cannot unmarshal {} into Go value of type common.Address"),
-    ("geth", -32602, 'invalid argument 1: strconv.ParseUint: parsing "{}": invalid syntax'),
-    ("geth", -32601, "the method {} does not exist/is not available"),
-    ("geth", 3, "execution reverted: {}"),
-    ("geth", -32000, "execution reverted: {}"),
-    ("geth", -32000, 'invalid argument 0: hex string "{}" has odd length'),
-    ("geth", -32000, "{} at <eval>:1:14(2)    in server-side tracer function 'result'"),
-    ("geth", -32000, "invalid transaction: {}"),
-    ("erigon", -32000, 'unknown tracer: "{}"'),
-    ("erigon", -32000, "hex decode error: {}"),
-    ("erigon", -32000, "invalid value [{}] for block number"),
-    ("nethermind", -32602, "Error converting value '{}' to type 'Nethermind.Core.Address'. Path '[0]'."),
-    ("nethermind", -32603, 'Internal error: could not parse "{}"'),
-    ("nethermind", -32015, "VM execution error. {}"),
-    ("nethermind", -32601, "Method '{}' is not supported"),
-    ("reth", -32602, 'invalid type: string "{}", expected a 20 byte hex string at line 1 column 5'),
-    ("reth", -32603, "Error: {}"),
-    ("reth", -32603, '"{}"'),
-    ("anvil", -32602, "unknown variant `{}`, expected one of `latest`, `earliest`, `pending`"),
-    ("anvil", -32603, "EVM error: {}"),
-    ("anvil", -32000, "Failed to decode transaction (hex: {})"),
-    ("Harmony", -32000, 'cannot decode "one1 {}" as bech32 address: decoding bech32 failed: invalid character'),
-    ("Harmony", -32000, 'bech32 address "{}" has invalid hrp'),
-    ("Harmony", -32000, "invalid address: {}"),
-    ("Harmony", -32000, "not found address in current state {}: address not present in state"),
-    ("Harmony", -32000, "could not decode block: {}"),
-    ("Harmony", -32000, "json: cannot unmarshal {} into Go value"),
-    ("any", -32000, "refused (data={})"),
-    ("any", -32000, "rejected: the contract says: {}: and nothing else"),
-]
+ECHOES = [(program, int(code), text) for program, code, text in rows_of("echoes.tsv")]
+"""Errors of programs that repeat what a client wrote, at the place of the braces."""
 TAKES_AWAY = {"rate-limited", "unauthorized", "misconfigured", "role-missing", "already-known"}
 """Kinds by which a node is parked or barred, or a refusal becomes a success."""
 FRAGMENTS = sorted(

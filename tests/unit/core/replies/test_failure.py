@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.replies.failure import Failure, FailureKind, kind_of_status, policy, uniform_code
+from rpcaccel.core.replies.failure import FailureKind, kind_of_status, policy, uniform_code
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
@@ -12,14 +12,13 @@ def test_every_kind_has_a_row_of_its_own(kind: FailureKind) -> None:
     assert kind is FailureKind.UNKNOWN or policy(kind) is not policy(FailureKind.UNKNOWN)
 
 
-def test_what_nobody_foresaw_is_tried_again_only_if_that_does_no_harm_and_shuts_no_node() -> None:
-    unknown = policy(FailureKind.UNKNOWN)
-    assert (unknown.retry, unknown.breaker, unknown.code) == ("if-repeatable", "ignore", -32603)
-
-
 @pytest.mark.parametrize(
     ("kind", "retry", "breaker", "client", "code", "http"),
     [
+        ("unknown", "if-repeatable", "ignore", "pass-through", -32603, 200),
+        ("rejected", "never", "success", "pass-through", -32000, 200),
+        ("nonce-too-low", "never", "success", "pass-through", -32000, 200),
+        ("too-large", "never", "success", "pass-through", -32005, 200),
         ("connect", "always", "failure", "own-error", -32603, 502),
         ("tls", "always", "failure", "own-error", -32603, 502),
         ("dns", "always", "failure", "own-error", -32603, 502),
@@ -47,17 +46,6 @@ def test_a_kind_is_treated_as_the_table_of_the_design_says(
 ) -> None:
     row = policy(FailureKind(kind))
     assert (row.retry, row.breaker, row.client, row.code, row.http) == (retry, breaker, client, code, http)
-
-
-def test_a_deterministic_answer_is_never_tried_again_and_is_no_fault_of_the_node() -> None:
-    for kind in ("revert", "rejected", "nonce-too-low", "already-known", "too-large"):
-        row = policy(FailureKind(kind))
-        assert (row.retry, row.breaker) == ("never", "success")
-
-
-def test_what_a_node_lacks_opens_no_breaker() -> None:
-    for kind in ("node-behind", "pruned", "method-missing", "role-missing", "rate-limited", "busy"):
-        assert policy(FailureKind(kind)).breaker == "ignore"
 
 
 @pytest.mark.parametrize("status", range(300, 600))
@@ -89,11 +77,3 @@ def test_a_status_blames_the_node_only_for_what_is_its_own(status: int) -> None:
 )
 def test_uniform_codes_are_those_of_json_rpc_and_3(kind: FailureKind, code: int, seen: int) -> None:
     assert uniform_code(kind, code) == seen
-
-
-def test_a_failure_is_a_value_that_cannot_be_changed() -> None:
-    failure = Failure(FailureKind.TIMEOUT, "no answer in 10 s")
-    assert failure.sent
-    assert failure == Failure(FailureKind.TIMEOUT, "no answer in 10 s")
-    with pytest.raises(AttributeError):
-        failure.kind = FailureKind.UNKNOWN  # type: ignore[misc]

@@ -9,7 +9,7 @@ import pytest
 from rpcaccel import chains
 from rpcaccel.core.replies.error_rules import classify
 from rpcaccel.core.replies.failure import FailureKind
-from tests.support.provider_errors import FACTS, PAGE, PROVIDER_ERRORS, ProviderError, written
+from tests.support.provider_errors import PAGE, PROVIDER_ERRORS, ProviderError, rows_of, written
 
 HARMONY = chains.load("harmony").errors
 ETHEREUM = chains.load("ethereum").errors
@@ -22,7 +22,7 @@ def test_what_a_provider_says_is_read_by_its_meaning(error: ProviderError) -> No
         assert classify(table, error.code, error.text, error.status).kind == error.kind
 
 
-UNSEEN = [line.split("\t") for line in (FACTS / "unseen_errors.tsv").read_text("utf-8").splitlines()[1:]]
+UNSEEN = rows_of("unseen_errors.tsv")
 """By kind: words that no provider is known to use. Those of no kind look like others and mean something else, and those
 that are "not already-known" mention a transaction and what is there already without meaning the one that was sent."""
 SAID = [(FailureKind(kind), text) for kind, text in UNSEEN if not kind.startswith("not ")]

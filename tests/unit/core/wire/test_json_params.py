@@ -9,7 +9,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from rpcaccel.core.wire import json_params
-from rpcaccel.core.wire.json_params import Number, Unreadable, read, write
+from rpcaccel.core.wire.json_params import Number, Unreadable, number_at, read, value_at, write
 
 from .test_jsonrpc import JSON_VALUES
 
@@ -82,3 +82,28 @@ def test_writing_is_idempotent(value: object) -> None:
 def test_any_text_without_escapes_survives(text: str) -> None:
     encoded = json.dumps([text], ensure_ascii=False).encode()
     assert write(read(encoded)) == encoded
+
+
+@pytest.mark.parametrize(
+    ("result", "path", "number"),
+    [
+        (b"26", ".", 26),
+        (b'"0x1a"', ".", 26),
+        (b'"26"', ".", 26),
+        (b'{"a":{"b":"0x1a"}}', "a.b", 26),
+        (b'{"a":true}', "a", None),
+        (b'{"a":"x"}', "a", None),
+        (b'{"a":null}', "a", None),
+        (b"[1]", "a", None),
+        (b"{", ".", None),
+        (b"26.5", ".", None),
+    ],
+)
+def test_a_number_is_found_in_the_spellings_nodes_use(result: bytes, path: str, number: int | None) -> None:
+    assert number_at(result, path) == number
+
+
+def test_whatever_stands_at_a_path_is_found() -> None:
+    assert value_at(b'{"a":{"b":[true]}}', "a.b") == [True]
+    assert value_at(b'"x"', ".") == "x"
+    assert (value_at(b"[]", "a"), value_at(b"{", ".")) == (None, None)
