@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from msgspec import Struct, field
 
 from rpcaccel.core.agreement.equality import Differences
+from rpcaccel.core.heads.served_head import Finality
 from rpcaccel.core.live.header import HeaderForm
 from rpcaccel.core.live.subscription import SubscribeTable
 from rpcaccel.core.plan.rules import LateMember, RuleTable
 from rpcaccel.core.replies.error_rules import ErrorTable
-
-Finality = Literal["instant", "tag", "depth"]
-"""When a block is final: at once, when the `finalized` tag has passed it, or a number of blocks later."""
 
 
 class Probe(Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.chains.chain import Chain, Finality, Identity, LiveTable, ProofTable, RangeLimit
+from rpcaccel.chains.chain import Chain, Identity, LiveTable, ProofTable, RangeLimit
 from rpcaccel.core.agreement.equality import Differences, Incomparable
+from rpcaccel.core.heads.served_head import Finality
 from rpcaccel.core.live.header import HeaderForm
 from rpcaccel.core.plan.rules import CacheClass, Denied, LateMember, Rule, RuleTable, any_of
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable

@@ -33,6 +33,7 @@ from rpcaccel.config.value_types import (
     trace_receiver,
 )
 from rpcaccel.core.client_limits import ANONYMOUS, Limits
+from rpcaccel.core.wire.forwarded_for import ForwardedHeader
 
 
 class Section(BaseModel):
@@ -124,7 +125,7 @@ class ClientsSettings(Section):
     """A call of a heavy method counts as this many calls."""
     trusted_proxies: AddressRanges = Field(default=(), examples=[["10.0.0.0/8"]])
     """Addresses, or ranges, of proxies in front, which are believed about who calls."""
-    forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
+    forwarded_header: ForwardedHeader = "x-forwarded-for"
     """The header in which trusted proxies name the caller. No other one is read."""
 
     @model_validator(mode="after")

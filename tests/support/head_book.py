@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.chain_view import Sighting
-from rpcaccel.core.heads.served_head import HeadBook
+from rpcaccel.core.heads.head_book import HeadBook
 
 WAIT = 5.0
 FRESH = 15.0

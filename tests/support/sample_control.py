@@ -17,7 +17,7 @@ from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core.agreement.cases import Case
-from rpcaccel.core.heads.node_trial import NodeTrial
+from rpcaccel.core.heads.identity import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 from tests.support.sample_errors import sample_log
 from tests.support.sample_worth import sample_proof

@@ -27,7 +27,7 @@ from rpcaccel.controlplane.documents.node_report import NodesReport
 from rpcaccel.controlplane.documents.series import MethodPast, Past
 from rpcaccel.controlplane.hosts.host_book import HostsNow
 from rpcaccel.controlplane.workers.operations import Purged, PurgeRequest, RecordedCalls, RecordRequest
-from rpcaccel.core.heads.node_trial import NodeTrial
+from rpcaccel.core.heads.identity import NodeTrial
 
 ANSWER_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

@@ -21,7 +21,7 @@ from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.operations import read
 from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core.agreement.cases import Case
-from rpcaccel.core.heads.node_trial import NodeTrial
+from rpcaccel.core.heads.identity import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 from rpcaccel.core.stats.error_log import ErrorLog
 

@@ -41,7 +41,7 @@ from rpcaccel.controlplane.settings.ledger import (
 from rpcaccel.controlplane.stats.summaries import ProofNow, extended, proof_document
 from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core import client_limits
-from rpcaccel.core.heads.node_trial import NodeTrial
+from rpcaccel.core.heads.identity import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 
 PROBE_TIMEOUT_SECONDS = 10.0

@@ -26,12 +26,12 @@ from rpcaccel.controlplane.nodes.proving import Proving
 from rpcaccel.controlplane.nodes.quotas import Quotas
 from rpcaccel.controlplane.nodes.shadow_calls import Examined
 from rpcaccel.core.heads.block_time import HEADERS_APART, SLOWEST, BlockPace
-from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
+from rpcaccel.core.heads.head_book import HeadBook, reached_by_half
+from rpcaccel.core.heads.identity import ExpectedIdentity, NodeTrial, most_said, tried, wanted_of
 from rpcaccel.core.heads.lateness import HeadTimes
-from rpcaccel.core.heads.node_trial import NodeTrial, tried
 from rpcaccel.core.heads.probe_schedule import ProbeSchedule
 from rpcaccel.core.heads.proof import Proof
-from rpcaccel.core.heads.served_head import HeadBook, NetworkHeads, NodeHead, reached_by_half
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.messages import Announced
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
 

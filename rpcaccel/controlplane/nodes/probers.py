@@ -11,7 +11,7 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.nodes.prober import Prober
 from rpcaccel.controlplane.nodes.quotas import Quotas
 from rpcaccel.controlplane.stats.notices import LEVELS, LogNotice, changes
-from rpcaccel.core.heads.node_trial import NodeTrial
+from rpcaccel.core.heads.identity import NodeTrial
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.messages import Announced, Hint
 

@@ -5,7 +5,7 @@ they stay hits. A caller who comes meanwhile joins the flight. Refreshes may cos
 settings bound; the planner counts how often it gave each plan.
 
 Restarts of a chain: when the served head falls below a final block, to nodes that know no block of the branch that was
-served, or when a final block was replaced (core.heads.served_head), the chain may have begun anew under the same id.
+served, or when a final block was replaced (core.heads.head_book), the chain may have begun anew under the same id.
 Answers about final blocks are kept for good, under keys that the blocks of a new chain have as well. So they are purged
 from all tiers before any block is called final again.
 """

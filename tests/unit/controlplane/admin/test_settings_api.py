@@ -20,7 +20,7 @@ from rpcaccel.controlplane.admin.handling import MAX_BODY_BYTES
 from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.settings.ledger import Origin, state_file
 from rpcaccel.core import client_limits
-from rpcaccel.core.heads.node_trial import NodeTrial
+from rpcaccel.core.heads.identity import NodeTrial
 from tests.support.running_admin import FROM_PAGE, running_admin
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.heads.chain_view import BLOCKS_OF_A_NODE, Sighting
-from rpcaccel.core.heads.served_head import reached_by_most
+from rpcaccel.core.heads.head_book import reached_by_most
 from tests.support.head_book import FRESH, WAIT, block, book
 
 

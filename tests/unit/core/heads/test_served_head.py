@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.heads.chain_view import Sighting
-from rpcaccel.core.heads.served_head import NodeHead, reached_by_half
+from rpcaccel.core.heads.head_book import reached_by_half
+from rpcaccel.core.heads.served_head import NodeHead
 from tests.support.head_book import FRESH, WAIT, book, tell
 
 # -- half of the weight ------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ IS: dict[str, tuple[str, str, dict[str, object]]] = {
     "a past epoch never changes": ("n_validators", "[6]", {"cache": CacheClass.FOREVER}),
     "the present epoch is read at each head": ("n_validators", "[7]", {"cache": CacheClass.EPOCH}),
     "the epoch is keyed by the head": ("n_epoch", "[]", {"key": None, "kept": True}),
-    "what differs by node is shared with nobody": ("n_peers", "[]", {"kept": False, "flight_key": None,
+    "what differs by node is shared with nobody": ("n_peers", "[]", {"kept": False, "block": None, "flight_key": None,
                                                                      "min_head": -1}),
     "a send is not kept and not hedged": ("n_send", '["0x1"]', {"kept": False, "hedge": False, "min_head": -1}),
     "a transaction is final by its hash": ("n_receipt", f'["{HASH}"]', {"final": True}),
