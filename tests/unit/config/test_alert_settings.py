@@ -10,7 +10,7 @@ import orjson
 
 from rpcaccel.config.load import load
 from rpcaccel.config.model import Settings
-from rpcaccel.config.patch import apply, to_document
+from rpcaccel.config.patch import to_document
 from rpcaccel.controlplane.alerts.alert_book import Alert
 from rpcaccel.controlplane.alerts.alert_messages import body_of
 from rpcaccel.controlplane.alerts.receiver import AlertNews
@@ -37,16 +37,6 @@ def test_of_an_address_and_headers_nothing_is_shown_but_the_host() -> None:
     shown = to_document(found)["alerts"]["webhooks"]["ops"]
     assert (shown["url"], shown["headers"]) == ("https://hooks.example:8443", {"Authorization": "***"})
     assert "S3cret" not in repr(found)
-
-
-def test_a_webhook_is_set_and_removed_by_its_name_while_the_proxy_runs() -> None:
-    found = made()
-    with_one = apply(found, {"alerts": {"webhooks": {"ops": {"url": URL}}}})
-    assert isinstance(with_one, Settings)
-    tuned = apply(with_one, {"alerts": {"webhooks": {"ops": {"least": "bad"}}}})
-    assert isinstance(tuned, Settings)
-    assert (tuned.alerts.webhooks["ops"].url.reveal(), tuned.alerts.webhooks["ops"].least) == (URL, "bad")
-    assert apply(tuned, {"alerts": {"webhooks": {"ops": None}}}) == found
 
 
 def test_what_the_page_about_alerts_shows_as_a_file_is_valid(tmp_path: Path) -> None:

@@ -112,3 +112,8 @@ def test_only_node_answers_may_be_stale() -> None:
     rules = overridden(HARMONY.rules, [Override(pattern="*", max_age=5, stale=5)])
     assert rules.get("eth_gasPrice").stale == 0
     assert rules.get("net_peerCount").stale == 5
+
+
+def test_only_reads_that_nodes_answer_alike_are_asked_of_several() -> None:
+    rules = overridden(HARMONY.rules, [Override(pattern="*", agree=2)])
+    assert [rules.get(name).agree for name in ("eth_getBalance", "net_peerCount", "eth_newFilter")] == [2, 1, 1]

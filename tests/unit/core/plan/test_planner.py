@@ -173,6 +173,7 @@ def test_latest_and_the_head_by_number_share_keys_until_the_head_moves_and_the_n
     assert (latest.params, latest.min_head) == (b'[{"to":"0x1"},"0x64"]', 100)
     assert (latest.cache, number.cache) == (CacheClass.HEAD, CacheClass.BY_NUMBER)
     assert latest.flight_key != number.flight_key, "a tag may be read anew on the way"
+    assert forked("e_call", '[{},"latest"]').flight_key != forked("e_call", '[{},"0x64"]').flight_key
     after = made("n_call", '[{"to":"0x1"},"latest"]', LATER)
     assert (after.params, after.key == latest.key) == (b'[{"to":"0x1"},"0x65"]', False)
 
