@@ -83,3 +83,8 @@ def test_every_way_of_splitting_stands_on_a_range() -> None:
             if rule.split:
                 assert rule.block is not None
                 assert rule.block.start is not None or "fromBlock" in rule.block.path
+
+
+def test_a_chain_shows_itself_in_one_line() -> None:
+    assert repr(chains.load("harmony")).startswith("<Chain harmony: 333 methods, ")
+    assert repr(chains.load("harmony").rules) == "<RuleTable 333 methods>"

@@ -118,6 +118,8 @@ def test_what_is_too_large_is_halved_down_to_one_block() -> None:
     ]
     assert range_segments.smaller([Piece(0, 127)], ends(999), None) == [[Piece(0, 63)], [Piece(64, 127)]]
     assert range_segments.smaller([Piece(5, 5)], ends(999), None) == []
+    ten = [Piece(at, at + 9) for at in (0, 10, 20)]
+    assert range_segments.smaller(ten, ends(999), 20) == [ten[:2], ten[2:]]
 
 
 def test_an_open_piece_is_divided_first_where_another_branch_cannot_reach() -> None:

@@ -97,6 +97,8 @@ def test_any_text_without_escapes_survives(text: str) -> None:
         (b"[1]", "a", None),
         (b"{", ".", None),
         (b"26.5", ".", None),
+        (b"9007199254740991", ".", 2**53 - 1),
+        (b"9007199254740992", ".", None),  # what knows floats alone does not tell it from its neighbours
     ],
 )
 def test_a_number_is_found_in_the_spellings_nodes_use(result: bytes, path: str, number: int | None) -> None:

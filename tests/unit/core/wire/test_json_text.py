@@ -65,6 +65,7 @@ def by_loop(text: bytes) -> object:
 
 @settings(max_examples=examples(300))
 @given(broken)
+@example(b"{}")
 @example(b'{"a":1,"a":2}')
 @example(b'["' + b"\\u00e9x" * 70 + b'",' + b"1," * 1200 + b"[" + b"2," * 130 + b"3]]")
 def test_the_loop_takes_and_refuses_what_msgspec_takes_and_refuses(text: bytes) -> None:
