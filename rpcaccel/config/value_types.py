@@ -8,7 +8,6 @@ one, so that reading settings loads none of them.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -162,27 +161,25 @@ def _byte_units() -> dict[str, int]:
 _BYTES = _byte_units()
 
 
-def _split(text: str, expected: str) -> tuple[Decimal, str]:
-    match = _NUMBER.fullmatch(text) if len(text) <= _LONGEST else None
-    if match is None:
+def _quantity(value: object, units: Mapping[str, Decimal | int], largest: float, expected: str) -> Decimal:
+    """The number that is meant, in the unit of a bare number. Raises ValueError with `expected`."""
+    number = None
+    if isinstance(value, str):
+        match = _NUMBER.fullmatch(value) if len(value) <= _LONGEST else None
+        if match is not None and (unit := units.get(match[2].lower())) is not None:
+            number = Decimal(match[1]) * unit
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        number = Decimal(value)
+    if number is None or not number.is_finite() or not 0 <= number <= largest:
         raise ValueError(expected)
-    return Decimal(match[1]), match[2]
+    return number
 
 
 def parse_size(value: object) -> int:
     """Bytes of a size; a fraction of a byte is dropped. Raises ValueError naming what was expected."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        size = value
-    elif isinstance(value, str):
-        number, unit = _split(value, SIZE)
-        if unit.lower() not in _BYTES:
-            raise ValueError(SIZE)
-        size = int(number * _BYTES[unit.lower()])
-    else:
+    if isinstance(value, float):
         raise ValueError(SIZE)  # noqa: TRY004 -- pydantic turns only ValueError into a fault
-    if not 0 <= size <= _LARGEST_SIZE:
-        raise ValueError(SIZE)
-    return size
+    return int(_quantity(value, _BYTES, _LARGEST_SIZE, SIZE))
 
 
 def format_size(size: int) -> str:
@@ -197,19 +194,7 @@ def format_size(size: int) -> str:
 
 def parse_duration(value: object) -> float:
     """Seconds of a duration. Raises ValueError naming what was expected."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        in_range = not isinstance(value, float) or math.isfinite(value)
-        seconds = float(min(value, int(_LONGEST_SECONDS) * 2)) if in_range else -1.0
-    elif isinstance(value, str):
-        number, unit = _split(value, DURATION)
-        if unit.lower() not in _SECONDS:
-            raise ValueError(DURATION)
-        seconds = float(number * _SECONDS[unit.lower()])
-    else:
-        raise ValueError(DURATION)  # noqa: TRY004 -- pydantic turns only ValueError into a fault
-    if not 0 <= seconds <= _LONGEST_SECONDS:
-        raise ValueError(DURATION)
-    return seconds
+    return float(_quantity(value, _SECONDS, _LONGEST_SECONDS, DURATION))
 
 
 def format_duration(seconds: float) -> str:
