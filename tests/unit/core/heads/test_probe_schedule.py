@@ -217,14 +217,18 @@ def test_a_node_that_gets_blocks_later_than_others_is_looked_at_when_it_has_them
     assert (slow.next(START + 400) - 0.37 * 2 - START) % 2.0 == pytest.approx(0.6, abs=0.2)
 
 
+def followed(blocks: int, *, pushes: bool = False) -> ProbeSchedule:
+    """The schedule of a node that was looked at whenever one of so many blocks came, every two seconds."""
+    schedule = ProbeSchedule(pace := BlockPace(2.0), START)
+    schedule.turned(pushes=pushes)
+    for number in range(blocks):
+        pace.see(number, START + 2.0 * number)
+        schedule.looked(number, START + 2.0 * number)
+    return schedule
+
+
 def test_a_new_block_at_one_node_is_looked_for_at_the_others_at_once() -> None:
-    pace = BlockPace(2.0)
-    one, other = ProbeSchedule(pace, START), ProbeSchedule(pace, START)
-    for number in range(6):
-        now = START + 2.0 * number
-        for schedule in (one, other):
-            pace.see(number, now)
-            schedule.looked(number, now)
+    one, other = followed(6), followed(6)
     later = START + 10.8
     assert other.next(later) > later + 0.2
     assert other.heard(6, later)
@@ -264,10 +268,7 @@ def test_when_a_node_beside_no_longer_pushes_the_rhythm_of_the_blocks_is_followe
 
 
 def test_a_push_that_only_a_look_can_explain_is_followed_by_one() -> None:
-    schedule = ProbeSchedule(pace := BlockPace(2.0), START)
-    for number in range(6):
-        pace.see(number, START + 2.0 * number)
-        schedule.looked(number, START + 2.0 * number)
+    schedule = followed(6)
     schedule.turned(pushes=True)
     schedule.pushed(5, START + 10.8, understood=False)
     assert schedule.next(START + 10.8) == START + 10.8
@@ -276,21 +277,14 @@ def test_a_push_that_only_a_look_can_explain_is_followed_by_one() -> None:
 
 
 def test_a_chain_that_was_set_back_is_followed_in_its_pace_at_once() -> None:
-    schedule = ProbeSchedule(pace := BlockPace(2.0), START)
-    for number in range(20):
-        pace.see(number, START + 2.0 * number)
-        schedule.looked(number, START + 2.0 * number)
+    schedule = followed(20)
     for number in (5, 6, 7, 8, 9):
         schedule.looked(number, START + 30 + 2.0 * number)
     assert "0 missed" in repr(schedule)
 
 
 def test_a_node_that_no_longer_pushes_is_looked_at_at_once() -> None:
-    schedule = ProbeSchedule(pace := BlockPace(2.0), START)
-    schedule.turned(pushes=True)
-    for number in range(6):
-        pace.see(number, START + 2.0 * number)
-        schedule.looked(number, START + 2.0 * number)
+    schedule = followed(6, pushes=True)
     assert schedule.next(START + 10.5) > START + 11
     schedule.turned(pushes=False)
     assert schedule.next(START + 10.5) == START + 10.5
