@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.head_book import HeadBook
@@ -24,3 +26,10 @@ def tell(heads: HeadBook, now: float, **numbers: int) -> None:
 def block(heads: HeadBook, node: str, number: int, now: float = 1.0, branch: str = "a") -> None:
     """Report that a node has a block of a branch."""
     heads.observe(node, Sighting(number, f"{branch}{number}"), now)
+
+
+def blocks(heads: HeadBook, nodes: Iterable[str], *numbers: int, now: float = 1.0, branch: str = "a") -> None:
+    """Report that each of these nodes has these blocks of a branch, one after the other."""
+    for node in nodes:
+        for number in numbers:
+            block(heads, node, number, now, branch)

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from rpcaccel.core.heads.chain_view import BLOCKS_OF_A_NODE, Sighting
 from rpcaccel.core.heads.head_book import reached_by_most
-from tests.support.head_book import FRESH, WAIT, block, book
+from tests.support.head_book import FRESH, WAIT, block, blocks, book
 
 
 def test_a_reorganisation_moves_the_fork_epoch_and_lets_the_head_go_back() -> None:
     heads = book("depth", depth=3)
-    for number in (8, 9, 10):
-        block(heads, "a", number)
+    blocks(heads, ["a"], 8, 9, 10)
     before = heads.served(1.0)
     block(heads, "a", 9, branch="b")
     after = heads.served(1.0)
@@ -44,8 +43,7 @@ def test_a_wrong_node_moves_no_epoch() -> None:
 
 def test_when_the_nodes_of_the_served_branch_leave_the_other_branch_moves_the_epoch() -> None:
     heads = book("tag")
-    for node in "ab":
-        block(heads, node, 10)
+    blocks(heads, "ab", 10)
     block(heads, "c", 10, branch="z")
     assert heads.served(1.0).fork_epoch == 0
     assert heads.served(2.0).fork_epoch == 0, "a minority on another branch moves nothing"
@@ -77,9 +75,7 @@ def test_a_branch_that_was_left_behind_is_not_served_again_when_the_nodes_of_the
 def test_what_one_node_has_reached_makes_nothing_final_while_the_others_are_leaving_its_branch() -> None:
     """The branches part at block 50. Who was looked at last is heard first, on either branch."""
     heads = book("depth", depth=8)
-    for node in ("stayed", "a", "b"):
-        for number in (54, 55):
-            block(heads, node, number)
+    blocks(heads, ("stayed", "a", "b"), 54, 55)
     assert heads.served(1.0).final == 47
     heads.confirm("a", 55, "z55")
     block(heads, "a", 60, branch="z")
@@ -168,8 +164,8 @@ def test_what_the_tags_name_never_goes_back_on_one_branch_whatever_nodes_tell(
 ) -> None:
     heads, now, number, branch = book("tag"), 1.0, 50, "a"
     before = heads.served(now), -1, -1
-    for node, blocks, final, safe, event in steps:
-        number, now = number + blocks, now + 0.1
+    for node, ahead, final, safe, event in steps:
+        number, now = number + ahead, now + 0.1
         branch = chr(ord(branch) + 1) if event == "fork" else branch
         if event == "gone":
             heads.gone(node)
@@ -289,11 +285,9 @@ def test_finality_by_depth_is_never_below_nothing() -> None:
 
 def test_a_node_on_a_branch_left_behind_is_asked_about_nothing_that_was_not_final_when_it_stayed_behind() -> None:
     heads = book("depth", depth=4)
-    for node in "abc":
-        block(heads, node, 10)
+    blocks(heads, "abc", 10)
     heads.served(1.0)
-    for node in "ab":
-        block(heads, node, 10, branch="b")
+    blocks(heads, "ab", 10, branch="b")
     heads.served(1.0)
     assert [heads.usable_head_of(node) for node in "abcx"] == [10, 10, 6, -1]
     for node in "ab":
@@ -326,8 +320,7 @@ def test_a_node_on_another_branch_is_sure_of_nothing_once_a_final_block_was_repl
 
 def test_a_silent_node_is_not_taken_to_have_followed_the_others_to_another_branch() -> None:
     heads = book("depth", depth=8)
-    for node in "abc":
-        block(heads, node, 60)
+    blocks(heads, "abc", 60)
     heads.served(1.0)
     for node in "ab":
         block(heads, node, 60, FRESH + 2.0, branch="b")
@@ -351,13 +344,11 @@ def test_a_node_of_an_abandoned_branch_that_speaks_first_after_a_silence_is_not_
 
 def test_a_node_that_stands_still_on_another_branch_is_not_trusted_again_once_the_others_forget_that_block() -> None:
     heads = book("depth", depth=8)
-    for node in "ab":
-        block(heads, node, 62, branch="b")
+    blocks(heads, "ab", 62, branch="b")
     block(heads, "c", 62)
     heads.served(1.0)
     for number in range(63, 63 + 2 * BLOCKS_OF_A_NODE):
-        for node in "ab":
-            block(heads, node, number, branch="b")
+        blocks(heads, "ab", number, branch="b")
         heads.served(1.0)
         assert heads.usable_head_of("c") == -1
 
@@ -365,11 +356,8 @@ def test_a_node_that_stands_still_on_another_branch_is_not_trusted_again_once_th
 @pytest.mark.parametrize("along", [False, True])
 def test_an_old_block_in_common_does_not_show_that_a_node_followed_the_others_to_another_branch(along: bool) -> None:
     heads = book("depth", depth=8)
-    for node in "abc":
-        block(heads, node, 53)
-        block(heads, node, 62)
-    for node in "ab":
-        block(heads, node, 63)
+    blocks(heads, "abc", 53, 62)
+    blocks(heads, "ab", 63)
     assert heads.served(1.0).head == 63
     for node in "ab":
         heads.confirm(node, 63, "b63")  # the branches part at 63, or below: c does not tell
@@ -396,11 +384,9 @@ def test_a_node_is_asked_for_a_block_that_shows_whether_it_is_on_the_branch_of_o
 
 def test_a_node_is_asked_for_a_block_between_two_of_its_reports_at_which_another_stands() -> None:
     heads = book("depth", depth=8)
-    for node in "abc":
-        block(heads, node, 49)
+    blocks(heads, "abc", 49)
     block(heads, "c", 50)
-    for node in "ab":
-        block(heads, node, 52, branch="b")
+    blocks(heads, "ab", 52, branch="b")
     heads.served(1.0)
     for node in "ab":
         assert heads.in_question(node) == 50, "that all had block 49 shows nothing about it"
@@ -413,8 +399,7 @@ def test_a_node_is_asked_for_a_block_between_two_of_its_reports_at_which_another
 def test_a_node_that_stands_still_at_a_final_block_of_another_branch_is_found_out_and_sure_of_nothing() -> None:
     heads = book("depth", depth=8)
     block(heads, "c", 52)
-    for node in "ab":
-        block(heads, node, 60, branch="b")
+    blocks(heads, "ab", 60, branch="b")
     assert heads.served(1.0).final == 52
     for node in "ab":
         assert heads.in_question(node) == 52
@@ -429,8 +414,6 @@ def test_a_new_book_goes_on_counting_where_the_old_one_ended() -> None:
 
 def test_nodes_on_another_branch_have_no_say_about_the_head() -> None:
     heads = book("tag")
-    for node in "ab":
-        block(heads, node, 9)
-        block(heads, node, 10)
+    blocks(heads, "ab", 9, 10)
     block(heads, "a", 9, branch="b")
     assert heads.served(1.0).head == 9, "on a tie the branch that a node has just turned to counts"
