@@ -12,53 +12,38 @@ from rpcaccel.core.heads.identity import (
 )
 
 HARMONY = ExpectedIdentity(eth_chain_id=1666600000, shard=0)
-
-
-def test_a_node_that_says_what_is_wanted_is_right() -> None:
-    assert judge(Claims(1666600000, 1, 0), HARMONY) == IdentityCheck(True)
+A, B, C = ("0x" + letter * 64 for letter in "abc")
+BEGUN = ExpectedIdentity(1, genesis=A, block_one=B)
 
 
 @pytest.mark.parametrize(
-    ("claims", "why"),
+    ("claims", "wanted", "right", "why"),
     [
-        (Claims(1666600001, 1, 1), "it serves chain id 1666600001, not 1666600000"),
-        (Claims(None, 1, 1), "it serves shard 1, not 0"),
+        (Claims(1666600000, 1, 0), HARMONY, True, ""),
+        (Claims(1666600001, 1, 1), HARMONY, False, "it serves chain id 1666600001, not 1666600000"),
+        (Claims(None, 1, 1), HARMONY, False, "it serves shard 1, not 0"),
+        (Claims(shard=0), HARMONY, True, ""),  # by the part that it tells
+        (Claims(), HARMONY, None, "it does not say which chain it serves"),
+        (Claims(1, genesis=A, block_one=B), BEGUN, True, ""),
+        (Claims(1, genesis=A), BEGUN, True, ""),
+        (Claims(1), BEGUN, True, ""),
+        (Claims(1, genesis=B), BEGUN, False, "its chain begins with block 0xbbbbbbbb…, that of the network with "
+                                             "0xaaaaaaaa…: another chain"),
+        (Claims(1, genesis=A, block_one=C), BEGUN, False, "its block 1 is 0xcccccccc…, that of the network "
+                                                          "0xbbbbbbbb…: another chain, or the same one begun anew"),
+        (Claims(1, block_one=C), ExpectedIdentity(1), True, ""),
     ],
-)
-def test_a_node_of_another_chain_or_shard_is_wrong_and_it_is_said(claims: Claims, why: str) -> None:
-    assert judge(claims, HARMONY) == IdentityCheck(False, why)
-
-
-def test_a_node_that_says_only_a_part_is_judged_by_that() -> None:
-    assert judge(Claims(shard=0), HARMONY).right is True
-
-
-def test_a_node_that_says_nothing_is_neither_right_nor_wrong() -> None:
-    assert judge(Claims(), HARMONY) == IdentityCheck(None, "it does not say which chain it serves")
+)  # fmt: skip
+def test_a_node_is_judged_by_what_it_tells(
+    claims: Claims, wanted: ExpectedIdentity, right: bool | None, why: str
+) -> None:
+    assert judge(claims, wanted) == IdentityCheck(right, why)
 
 
 def test_the_id_with_the_most_weight_behind_it_wins_and_the_first_on_a_tie() -> None:
     assert most_said([(7, 1), (8, 2), (None, 9), (7, 2)]) == 7
     assert most_said([(8, 1), (7, 1)]) == 8
     assert most_said([(None, 1)]) is None
-
-
-def test_a_chain_that_began_with_another_block_is_another_chain_and_one_that_does_not_say_may_be_right() -> None:
-    wanted = ExpectedIdentity(1, genesis="0x" + "a" * 64)
-    assert judge(Claims(1, genesis="0x" + "a" * 64), wanted).right is True
-    assert judge(Claims(1), wanted).right is True
-    verdict = judge(Claims(1, genesis="0x" + "b" * 64), wanted)
-    assert (verdict.right, "another chain" in verdict.why) == (False, True)
-
-
-def test_a_chain_begun_anew_with_the_same_block_0_is_another_one_and_one_that_tells_no_block_1_may_be_right() -> None:
-    wanted = ExpectedIdentity(1, genesis="0x" + "a" * 64, block_one="0x" + "b" * 64)
-    assert judge(Claims(1, genesis=wanted.genesis, block_one=wanted.block_one), wanted).right is True
-    assert judge(Claims(1, genesis=wanted.genesis), wanted).right is True
-    assert judge(Claims(1, genesis=wanted.genesis, block_one="0x" + "c" * 64), wanted) == IdentityCheck(
-        False, "its block 1 is 0xcccccccc…, that of the network 0xbbbbbbbb…: another chain, or the same one begun anew"
-    )
-    assert judge(Claims(1, block_one="0x" + "c" * 64), ExpectedIdentity(1)).right is True
 
 
 def test_block_1_is_that_of_most_nodes_of_the_chain_that_began_with_the_same_block_0() -> None:
