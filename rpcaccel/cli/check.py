@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rpcaccel.cli import admin_client, banner, options, terminal
-from rpcaccel.cli.terminal import TableColumn, right
-from rpcaccel.core.wire.printable import printable
+from rpcaccel.cli import options, serve
+from rpcaccel.cli.command import CommandResult, answers
+from rpcaccel.cli.terminal import Listing, Printed
 
 if TYPE_CHECKING:
-    from rpcaccel.cli.probe import Finding
+    from rpcaccel.cli.findings import Finding, Proofs
     from rpcaccel.config.model import Settings
     from rpcaccel.core.heads.proof import Proof
 
-    Proofs = dict[tuple[str, str], Proof]
 
-
+@answers
 def check(
     what: Annotated[
         list[str] | None,
@@ -36,8 +34,7 @@ def check(
     reference: Annotated[
         bool, typer.Option("--reference", help="Print a page with every key of the file, in Markdown, and exit.")
     ] = False,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Judge a configuration as `serve` does, then ask every node for chain id, blocks 0 and 1, head, latency and role,
     and the WebSocket that is named for it (`ws`) for the same chain and new heads.
 
@@ -57,11 +54,10 @@ def check(
     if schema:
         from rpcaccel.config import schema as made
 
-        typer.echo(json.dumps(made.schema(), indent=2))
-        return 0
+        return CommandResult(made.schema())
     if reference:
         typer.echo(_reference(), nl=False)
-        return 0
+        raise typer.Exit
     urls, files = split(what or ())
     if files and config and str(config) == os.environ.get("RPCACCEL_CONFIG"):
         config = None  # a file on the command line wins over the environment
@@ -69,16 +65,17 @@ def check(
         raise typer.BadParameter("one configuration file, please; node URLs begin with http:// or https://")
     file = Path(files[0]) if files else config
     source = options.source(urls, file, chain, shard)
-    banner.say(source.notes, "console", "warning")
+    serve.say(source.notes, "console", "warning")
     settings = options.judged_from(source).settings
+    from rpcaccel.cli.findings import FINDINGS, PROOFS, document, remarks
+
     findings, proofs = asyncio.run(_ask_all(settings, deep=deep))
     documents = [document(finding, proofs) for finding in findings]
-    if as_json:
-        terminal.show_json({"nodes": documents})
-    else:
-        terminal.show(FINDINGS, documents, named=2)
-        _print_proofs(proofs)
-    return 1 if any(finding.trouble for finding in findings) else 0
+    shown: list[Printed] = [Listing(FINDINGS, documents, named=2)]
+    if proofs:
+        title = "What calls in the shadow showed"
+        shown += [Listing(PROOFS, list(proofs.items()), named=2, title=title), *remarks(proofs)]
+    return CommandResult({"nodes": documents}, shown, 1 if any(finding.trouble for finding in findings) else 0)
 
 
 def _reference() -> str:
@@ -97,56 +94,15 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 async def _ask_all(settings: Settings, *, deep: bool) -> tuple[list[Finding], Proofs]:
-    from rpcaccel.cli.probe import probe_network
+    from rpcaccel.cli.findings import probe_network, prove_network
 
     networks = settings.networks
     found = await asyncio.gather(*(probe_network(name, network) for name, network in networks.items()))
-    proofs: Proofs = {}
-    if deep:
-        from rpcaccel.cli.proofs import prove_network
-
-        pairs = zip(networks.values(), found, strict=True)
-        proved = await asyncio.gather(*(prove_network(network, findings) for network, findings in pairs))
-        proofs = {(name, node): proof for name, of in zip(networks, proved, strict=True) for node, proof in of.items()}
-    return [finding for findings in found for finding in findings], proofs
-
-
-def document(finding: Finding, proofs: Proofs) -> dict[str, Any]:
-    """A finding for programs: what is not known is null."""
-    from msgspec import structs, to_builtins
-
-    from rpcaccel.controlplane.stats.summaries import proof_document
-
-    found = structs.asdict(finding)
-    unknown: dict[str, Any] = {name: None for name in ("chain_id", "head", "latency", "shard") if found[name] < 0}
-    unknown["websocket"] = finding.websocket or None
-    unknown["proof"] = to_builtins(proof_document(proofs.get((finding.network, finding.node))))
-    return found | unknown | {"behind": finding.behind if finding.head >= 0 else None, "right": not finding.trouble}
-
-
-FINDINGS = (
-    TableColumn("network"),
-    TableColumn("node"),
-    TableColumn("address", "url"),
-    right("chain id", "chain_id"),
-    *map(right, ("head", "behind")),
-    right("latency", lambda finding: terminal.milliseconds(finding["latency"])),
-    TableColumn("role", lambda finding: finding["role"] or "–"),
-    TableColumn("WebSocket", lambda finding: {None: "–", "right": "right"}.get(finding["websocket"], "wrong")),
-    TableColumn(
-        "verdict",
-        lambda finding: finding["trouble"] or "right",
-        style=lambda finding: "bold red" if finding["trouble"] else "green",
-    ),
-)
-"""The columns of `rpcaccel check`; a row is a `document`."""
-
-
-def _print_proofs(proofs: Proofs) -> None:
-    if not proofs:
-        return
-    from rpcaccel.cli.proofs import PROOFS, remarks
-
-    terminal.show(PROOFS, list(proofs.items()), named=2, title="What calls in the shadow showed")
-    for remark in remarks(proofs):
-        typer.echo(printable(remark))
+    findings = [finding for findings in found for finding in findings]
+    if not deep:
+        return findings, {}
+    proofs: dict[tuple[str, str], Proof] = {}
+    proved = await asyncio.gather(*map(prove_network, networks.values(), found))
+    for name, of_network in zip(networks, proved, strict=True):
+        proofs |= {(name, node): proof for node, proof in of_network.items()}
+    return findings, proofs

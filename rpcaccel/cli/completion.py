@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 import typer.main
 
-from rpcaccel.cli import admin_client
+from rpcaccel.cli.admin_client import DEFAULT_ADMIN, AdminClient, RemoteError
 
 VARIABLE = "_RPCACCEL_COMPLETE"
 """Set by a script when it asks the program for what fits."""
@@ -69,7 +70,7 @@ def begin() -> None:
 
 def nodes(context: typer.Context, incomplete: str) -> list[str]:
     """The nodes of a running proxy that fit; none where no proxy answers."""
-    found = _asked(context, "/api/v1/nodes")
+    found = _asked(context, "nodes")
     listed = found["nodes"] if found else []
     ids = [node["id"] for node in listed]
     named = [
@@ -81,14 +82,15 @@ def nodes(context: typer.Context, incomplete: str) -> list[str]:
 
 def networks(context: typer.Context, incomplete: str) -> list[str]:
     """The networks of a running proxy that fit."""
-    found = _asked(context, "/api/v1/settings")
+    found = _asked(context, "settings")
     named = found["document"]["networks"] if found else ()
     return [name for name in named if name.startswith(incomplete) and _SAFE.fullmatch(name)]
 
 
 def _asked(context: typer.Context, path: str) -> Any:
+    admin = context.params.get("admin") or os.environ.get("RPCACCEL_ADMIN") or DEFAULT_ADMIN
+    cacert = context.params.get("cacert") or os.environ.get("RPCACCEL_CACERT")
     try:
-        admin = context.params.get("admin") or os.environ.get("RPCACCEL_ADMIN") or admin_client.DEFAULT_ADMIN
-        return admin_client.ask(admin, "GET", path, patience=COMPLETION_SECONDS)
-    except admin_client.RemoteError:
+        return AdminClient(admin, Path(cacert) if cacert else None).get(path, timeout=COMPLETION_SECONDS)
+    except RemoteError:
         return None

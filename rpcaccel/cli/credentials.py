@@ -11,14 +11,15 @@ from typing import Annotated
 
 import typer
 
-from rpcaccel.cli import admin_client, options, terminal
+from rpcaccel.cli import options
+from rpcaccel.cli.command import CommandResult, answers
 from rpcaccel.core import client_limits
 
 
+@answers
 def key(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What metrics and the page call its holder.")] = "my-dapp",
-    as_json: admin_client.AsJson = False,
-) -> None:
+) -> CommandResult:
     """Make a new API key. It is shown this once; the settings hold only its hash.
 
     Examples:
@@ -30,17 +31,15 @@ def key(
     made = client_limits.make(secrets.token_bytes(client_limits.RANDOM_BYTES))
     hashed = client_limits.hashed(made)
     toml = f'{header}\nhashes = ["{hashed}"]'
-    if as_json:
-        terminal.show_json({"name": name, "key": made, "hash": hashed, "toml": f"{toml}\n"})
-    else:
-        typer.echo(f"key   {made}\nhash  {hashed}\n\n{toml}")
+    document = {"name": name, "key": made, "hash": hashed, "toml": f"{toml}\n"}
+    return CommandResult(document, [f"key   {made}", f"hash  {hashed}", "", *toml.split("\n")])
 
 
+@answers
 def passwd(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the account.")] = "admin",
     read_only: Annotated[bool, typer.Option("--read-only", help="It may look, and change nothing.")] = False,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Make an account of the admin side: ask for a password (or read it from a pipe), print what goes into the config.
 
     Examples:
@@ -48,24 +47,15 @@ def passwd(
     pwgen -s 32 1 | rpcaccel passwd prometheus --read-only
     """
     header = options.table_header("admin.accounts", name, "ops")
-    password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True) if _asks() else _piped()
+    if sys.stdin.isatty():
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
     if len(password) < 8:
         typer.echo("rpcaccel: a password has at least 8 characters", err=True)
-        return 1
+        raise typer.Exit(1)
     from rpcaccel.config.secrets import hash_password
 
     role, hashed = "read" if read_only else "admin", hash_password(password).reveal()
     toml = f'{header}\nrole = "{role}"\npassword = "{hashed}"'
-    if as_json:
-        terminal.show_json({"name": name, "role": role, "hash": hashed, "toml": f"{toml}\n"})
-    else:
-        typer.echo(toml)
-    return 0
-
-
-def _asks() -> bool:
-    return sys.stdin.isatty()
-
-
-def _piped() -> str:
-    return sys.stdin.readline().rstrip("\r\n")
+    return CommandResult({"name": name, "role": role, "hash": hashed, "toml": f"{toml}\n"}, toml.split("\n"))

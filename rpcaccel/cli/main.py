@@ -7,7 +7,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -15,7 +14,7 @@ import typer.main
 
 from rpcaccel import __version__
 from rpcaccel.cli import completion
-from rpcaccel.cli.admin_client import CaCert, RemoteError
+from rpcaccel.cli.admin_client import RemoteError
 from rpcaccel.cli.check import check
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.load import bench
@@ -24,10 +23,9 @@ from rpcaccel.cli.load.replay import replay
 from rpcaccel.cli.load.warm import warm
 from rpcaccel.cli.running.alerts import alerts
 from rpcaccel.cli.running.answers import explain, purge
-from rpcaccel.cli.running.client_errors import errors
 from rpcaccel.cli.running.nodes import drain, node, nodes, weight
 from rpcaccel.cli.running.settings import settings
-from rpcaccel.cli.running.views import clients, hosts, subscriptions
+from rpcaccel.cli.running.views import clients, errors, hosts, subscriptions
 from rpcaccel.cli.serve import serve
 from rpcaccel.cli.simulated.demo import demo
 from rpcaccel.cli.simulated.simnode import simnode
@@ -134,24 +132,9 @@ def _in_plain_words(command: Any) -> Any:
             parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 -- how typer calls it
         elif parameter.is_bool_flag:
             parameter.metavar = ""
-        if parameter.name == "admin" and parameter.envvar == "RPCACCEL_ADMIN":
-            command.params.append(_cacert())
     for inner in getattr(command, "commands", {}).values():
         _in_plain_words(inner)
     return command
-
-
-@cache
-def _cacert() -> Any:
-    """The option --cacert, which every command has that asks the admin side."""
-    holder = typer.Typer(add_completion=False)
-
-    @holder.command()
-    def command(cacert: CaCert = None) -> None:
-        """Only its option is used."""
-
-    (option,) = typer.main.get_command(holder).params
-    return option
 
 
 def _failed(error: Exception) -> int:

@@ -15,7 +15,7 @@ from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
 from rpcaccel.config.model import Settings
 from rpcaccel.config.validate import NO_NETWORK, JudgeSettings
-from rpcaccel.config.value_types import NAME, NODE_TEXT, ids_once
+from rpcaccel.config.value_types import NAME, NODE_TEXT, ids_once, parse_duration
 
 NodeUrls = Annotated[
     list[str] | None,
@@ -82,14 +82,14 @@ def source(
             fault = "--chain and --shard say what the node URLs of the command line serve; none given"
             raise ConfigError([Fault("", "", fault)])
         return NodeSource((), file)
-    from rpcaccel.cli import probe
+    from rpcaccel.cli import discovery
 
-    if not probe.is_open(chain, shard):
-        return NodeSource(probe.assumed(nodes, chain, shard).networks, file)
+    if not discovery.is_open(chain, shard):
+        return NodeSource(discovery.assumed(nodes, chain, shard).networks, file)
     # Ids are unique within a network, and which nodes make a network is not known yet.
-    found = probe.assumed(ids_once(nodes), chain, shard)
+    found = discovery.assumed(ids_once(nodes), chain, shard)
     _refuse_before_asking(NodeSource(found.networks, file), **values)
-    found = asyncio.run(probe.discover(nodes, chain, shard))
+    found = asyncio.run(discovery.discover(nodes, chain, shard))
     return NodeSource(found.networks, file, tuple(found.notes))
 
 
@@ -141,6 +141,17 @@ def _loaded(
         return load_told(source.file, environ=os.environ, flags=flags, judge=judge)
     except ConfigError as error:
         raise _with_a_way_out(error) from None
+
+
+def seconds_of(text: str, flag: str, *, some: bool = False) -> float:
+    """The seconds of a duration that a flag gives; with `some`, it must be above 0. Raises typer.BadParameter."""
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{flag}: found {text!r}, expected {error}") from None
+    if some and not found:
+        raise typer.BadParameter(f"{flag}: found {text!r}, expected more than 0")
+    return found
 
 
 def table_header(table: str, name: str, example: str) -> str:

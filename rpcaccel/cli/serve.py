@@ -1,17 +1,25 @@
-"""`rpcaccel serve`: serve nodes until told to stop."""
+"""`rpcaccel serve`: serve nodes until told to stop; and what a start prints, as lines for people or as JSON
+(`log.format`)."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rpcaccel.cli import banner, options
+import typer
+
+from rpcaccel.cli import options
 from rpcaccel.config.errors import ConfigError
+from rpcaccel.config.value_types import format_size
 from rpcaccel.controlplane.workers.sockets import ListenError
 
 if TYPE_CHECKING:
     from rpcaccel.config.model import Settings
     from rpcaccel.controlplane.settings.ledger import Origin
+    from rpcaccel.controlplane.supervisor import RunningInfo
 
 ADDRESS, CONFIGURATION = 1, 2
 """Exit codes of a start that fails for an address, or for the state file."""
@@ -65,7 +73,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         settings, told = read()
         form = settings.log.format
     finally:
-        banner.say(source.notes, form, "warning")
+        say(source.notes, form, "warning")
     from rpcaccel.controlplane.settings.ledger import Origin, state_file
 
     kept = state or (config.with_suffix(".state.json") if config else None)
@@ -84,9 +92,75 @@ def _serve(settings: Settings, origin: Origin) -> int:
     from rpcaccel.controlplane import run
 
     try:
-        return run.run(settings, banner=banner.announce, origin=origin)
+        return run.run(settings, banner=announce, origin=origin)
     except (ConfigError, ListenError) as error:
         if settings.log.format == "console":
             raise
-        banner.say(str(error).splitlines(), settings.log.format, "error")
+        say(str(error).splitlines(), settings.log.format, "error")
         return CONFIGURATION if isinstance(error, ConfigError) else ADDRESS
+
+
+SERVES = "rpcaccel serves"
+
+
+def announce(info: RunningInfo) -> None:
+    """Print the banner and the notes on stderr, where they do not mix with output."""
+    if info.settings.log.format == "json":
+        typer.echo(as_log(SERVES, "info", document(info)), err=True)
+        return
+    for line in (*lines(info.settings, info.listen, info.admin), *(f"  note           {note}" for note in info.notes)):
+        typer.echo(line, err=True)
+
+
+def say(notes: Iterable[str], form: str, level: str) -> None:
+    """Print notes about the start on stderr, in the form of the log."""
+    for note in notes:
+        typer.echo(as_log(note, level, {}) if form == "json" else f"rpcaccel: {note}", err=True)
+
+
+def as_log(event: str, level: str, about: dict[str, Any]) -> str:
+    """A line as the log writes it in JSON. Its level keeps none of them back: a start is told in any case."""
+    timestamp = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return json.dumps({**about, "event": event, "level": level, "timestamp": timestamp})
+
+
+def document(info: RunningInfo) -> dict[str, Any]:
+    """The banner for programs. It holds no secret."""
+    settings = info.settings
+    networks = {
+        name: {
+            "url": _url(settings, info.listen, name),
+            "nodes": [{"id": node.id, "weight": node.weight} for node in network.nodes],
+        }
+        for name, network in settings.networks.items()
+    }
+    disk = {"path": settings.disk.path, "size": settings.disk.size} if settings.disk.path else None
+    cache = {"memory": settings.memory.size, "disk": disk, "redis": str(settings.redis.url) or None}
+    return {"networks": networks, "page": _page(settings, info.admin), "cache": cache, "notes": list(info.notes)}
+
+
+def lines(settings: Settings, listen: str, admin: str) -> list[str]:
+    """The lines of the banner: the addresses of networks, page and caches. They hold no secret."""
+    served = []
+    for name, network in settings.networks.items():
+        nodes = ", ".join(f"{node.id} (weight {node.weight})" for node in network.nodes)
+        served.append(f"  {name:<14} {_url(settings, listen, name)}  <- {nodes}")
+    memory = f"{format_size(settings.memory.size)} of memory" if settings.memory.size else "none in memory"
+    disk = f", then {format_size(settings.disk.size)} in {settings.disk.path}" if settings.disk.path else ""
+    redis = f", then {settings.redis.url}" if settings.redis.url else ""
+    return [SERVES, *served, f"  page           {_page(settings, admin)}", f"  cache          {memory}{disk}{redis}"]
+
+
+def _url(settings: Settings, listen: str, network: str) -> str:
+    base = f"http://{reachable(listen)}"
+    return f"{base}/" if network == settings.main_network else f"{base}/{network}"
+
+
+def _page(settings: Settings, admin: str) -> str:
+    return f"{'https' if settings.admin.tls_cert else 'http'}://{reachable(admin)}/"
+
+
+def reachable(listen: str) -> str:
+    """An address a browser on this machine can open, for one that means every interface."""
+    host, _, port = listen.rpartition(":")
+    return f"127.0.0.1:{port}" if host in ("0.0.0.0", "[::]") else listen

@@ -43,37 +43,60 @@ def right(heading: str, cell: str | Callable[[Any], str] = "") -> TableColumn:
     return TableColumn(heading, cell, right=True)
 
 
-def table(columns: Sequence[TableColumn], rows: Sequence[Any], *, title: str = "", why_under: str = "") -> Table:
-    """A table with a row for each of `rows`. Control characters are shown as escapes, and nothing is read as markup.
+class Listing(NamedTuple):
+    """A table with a row for each of `rows`."""
 
-    `why_under`: a heading; the member `why` of a row is shown in a row of its own below this column.
-    """
-    made = Table(box=None, pad_edge=False, header_style="bold", title=title or None, title_justify="left")
-    for column in columns:
+    columns: Sequence[TableColumn]
+    rows: Sequence[Any]
+    named: int = 1
+    """On a terminal that is too narrow, each row is printed by itself under its first cells, as many as this."""
+    title: str = ""
+    why_under: str = ""
+    """A heading; the member `why` of a row is shown in a row of its own below this column."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of a heading, which may be empty, and a text, below each other."""
+
+    title: str
+    pairs: Iterable[tuple[str, str]]
+
+
+Printed = str | Listing | Pairs
+"""What commands print; a text is one line. Control characters in it are shown as escapes, and nothing is markup."""
+
+
+def show(*parts: Printed) -> None:
+    """Print on stdout."""
+    for part in parts:
+        if isinstance(part, Listing):
+            terminal_table.show(table(part), console(), named=part.named)
+        elif isinstance(part, Pairs):
+            console().print(_pairs(part))
+        else:
+            typer.echo(printable(part))
+
+
+def table(listing: Listing) -> Table:
+    """The table of a listing."""
+    title, headings = listing.title or None, [column.heading for column in listing.columns]
+    made = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    for column in listing.columns:
         made.add_column(column.heading, justify="right" if column.right else "left")
-    for row in rows:
-        made.add_row(*(Text(_cell(column, row), style=column.style(row)) for column in columns))
-        if why_under and row["why"]:
-            before = [column.heading for column in columns].index(why_under)
-            made.add_row(*([""] * before), Text(f"  {printable(row['why'])}"))
+    for row in listing.rows:
+        made.add_row(*(Text(_cell(column, row), style=column.style(row)) for column in listing.columns))
+        if listing.why_under and row["why"]:
+            made.add_row(*([""] * headings.index(listing.why_under)), Text(f"  {printable(row['why'])}"))
     return made
 
 
-def show(
-    columns: Sequence[TableColumn], rows: Sequence[Any], *, named: int = 1, title: str = "", why_under: str = ""
-) -> None:
-    """Print a table. On a terminal that is too narrow, each row is printed by itself under its first `named` cells."""
-    terminal_table.show(table(columns, rows, title=title, why_under=why_under), console(), named=named)
-
-
-def show_pairs(title: str, pairs: Iterable[tuple[str, str]]) -> None:
-    """Print pairs of a heading, which may be empty, and a text, below each other."""
-    made = Table(title=Text(printable(title)), title_justify="left", show_header=False, box=None, padding=(0, 2))
+def _pairs(part: Pairs) -> Table:
+    made = Table(title=Text(printable(part.title)), title_justify="left", show_header=False, box=None, padding=(0, 2))
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
-    for heading, text in pairs:
+    for heading, text in part.pairs:
         made.add_row(heading, Text(printable(text)))
-    console().print(made)
+    return made
 
 
 def _cell(column: TableColumn, row: Any) -> str:

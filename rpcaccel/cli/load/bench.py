@@ -6,23 +6,29 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
 from rpcaccel.bench.load.client import LoadTarget, parse
-from rpcaccel.bench.load.workload import LoadCall, NoEndpointError, written
+from rpcaccel.bench.load.progress import StoppedError, Watch
+from rpcaccel.bench.load.workload import LoadCall, Mix, NoEndpointError, written
+from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report
-from rpcaccel.cli import admin_client, terminal
-from rpcaccel.config.value_types import parse_duration
-
-if TYPE_CHECKING:
-    from rpcaccel.bench.load.progress import Watch
-    from rpcaccel.bench.runs.table import Column
-    from rpcaccel.core.stats.histogram import Histogram
+from rpcaccel.bench.runs import compare as comparing
+from rpcaccel.bench.runs import rate as constant_rate
+from rpcaccel.bench.runs import steps as step_times
+from rpcaccel.bench.runs import table as side_by_side
+from rpcaccel.bench.runs.table import Column
+from rpcaccel.cli import terminal
+from rpcaccel.cli.admin_client import AdminClient, RemoteError, meanwhile
+from rpcaccel.cli.command import AsJson, asks_proxy
+from rpcaccel.cli.load import bench_targets
+from rpcaccel.cli.options import seconds_of
+from rpcaccel.core.stats.histogram import Histogram
+from rpcaccel.dataplane import event_loop
 
 INTERRUPTED = 130
-Mix = Literal["table", "dapp"]
 T = TypeVar("T")
 
 app = typer.Typer(
@@ -45,7 +51,9 @@ Connections = Annotated[int, typer.Option(min=1, max=20000, metavar="N", help="C
 
 
 @app.command()
+@asks_proxy
 def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
+    admin: AdminClient,
     direct: Annotated[str, typer.Option(metavar="URL", help="A node, asked directly.")],
     proxy: Annotated[str, typer.Option(metavar="URL", help="The proxy before it: asked twice, cold, warm.")] = "",
     balanced: Annotated[
@@ -68,9 +76,8 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="What is asked about; otherwise something new each time.")] = 0,
     timeout: Timeout = 30.0,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     out: Out = None,
-    as_json: admin_client.AsJson = False,
+    as_json: AsJson = False,
 ) -> int:
     """Compare a node with and without the proxy: so many calls of each of ten methods, side by side.
 
@@ -81,27 +88,24 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel bench table --direct http://node:9500 --proxy http://127.0.0.1:8888
     rpcaccel bench table --direct http://node:9500 --serve auto -n 200 -c 50
     """
-    from rpcaccel.bench.runs import table as measuring
-    from rpcaccel.cli.load import bench_targets
-
     target(direct)  # a faulty URL is reported before any proxy is started
     with (
         bench_targets.meanwhile(direct, "" if proxy else serve) as keeping,
         bench_targets.meanwhile(direct, "" if balanced or proxy else serve, "--memory", "0") as passing,
     ):
         columns = _columns(direct, also or (), balanced or passing, proxy or keeping, redis_proxy)
-        asked = measuring.TableOptions(
+        asked = side_by_side.TableOptions(
             tuple(columns), number, concurrency, tuple(method or ()), timeout, seed or time.time_ns() % (1 << 31)
         )
 
         def before(column: Column) -> None:
             if purge and column.name == COLD:
-                admin_client.post(admin, "/api/v1/purge", '{"all": true}')
+                admin.post("purge", {"all": True})
 
         async def measure(watch: Watch) -> tuple[Report, int]:
-            found = await measuring.table(asked, watch, before)
+            found = await side_by_side.table(asked, watch, before)
             bad = any(series.errors for cells in found.cells.values() for series in cells.values())
-            return measuring.reported(found, stopped=watch.stopped), int(bad)
+            return side_by_side.reported(found, stopped=watch.stopped), int(bad)
 
         return measured(measure, out, as_json=as_json)
 
@@ -111,8 +115,6 @@ COLD, WARM = "proxy cold", "proxy warm"
 
 def _columns(direct: str, also: Sequence[str], balanced: str, proxy: str, redis_proxy: str) -> list[Column]:
     """The columns in the order in which they are called. Raises typer.BadParameter."""
-    from rpcaccel.bench.runs.table import Column
-
     columns = [Column("direct", target(direct, keep=False)), Column("kept alive", target(direct))]
     for text in also:
         name, equals, url = text.partition("=")
@@ -134,16 +136,14 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     connections: Connections = 512,
     method: Method = None,
     call: Single = "",
-    mix: Annotated[
-        Literal["table", "dapp"], typer.Option(help="Its ten methods in turn, or what DApps call.")
-    ] = "table",
+    mix: Annotated[Mix, typer.Option(help="Its ten methods in turn, or what DApps call.")] = "table",
     timeout: Timeout = 10.0,
     spin: Annotated[
         bool, typer.Option(help="Keep a core busy to send at exact times; without it up to 1 ms late.")
     ] = True,
     seed: Seed = 1,
     out: Out = None,
-    as_json: admin_client.AsJson = False,
+    as_json: AsJson = False,
 ) -> int:
     """Measure latency at a constant rate: each call counts from the moment it was due, whatever became of those before.
 
@@ -153,16 +153,14 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel bench rate http://127.0.0.1:8888 -r 1000 -d 30s -o rate.html
     rpcaccel bench rate https://my-node:9500 -r 50 -d 10s -m hmyv2_blockNumber
     """
-    from rpcaccel.bench.runs import rate as measuring
-
     methods = tuple(method or ())
-    asked = measuring.RateOptions(
-        target(url), rate, seconds(duration, some=True), connections, timeout, spin,
+    asked = constant_rate.RateOptions(
+        target(url), rate, seconds_of(duration, "--duration", some=True), connections, timeout, spin,
         methods=methods, call=single(call), mix=mix, seed=seed,
     )  # fmt: skip
 
     async def measure(watch: Watch) -> tuple[Report, int]:
-        report, held = await measuring.rate(asked, watch)
+        report, held = await constant_rate.rate(asked, watch)
         return report, int(not held)
 
     return measured(measure, out, as_json=as_json)
@@ -186,7 +184,7 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     timeout: Timeout = 10.0,
     seed: Seed = 1,
     out: Out = None,
-    as_json: admin_client.AsJson = False,
+    as_json: AsJson = False,
 ) -> int:
     """Compare two endpoints, or settings, in interleaved runs: means, spreads, ratios, and whether these mean anything.
 
@@ -194,16 +192,13 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel bench compare http://127.0.0.1:9500 http://127.0.0.1:8888
     rpcaccel bench compare before.toml after.toml --runs 10 -d 10s -o compare.html
     """
-    from rpcaccel.bench.runs import compare as measuring
-    from rpcaccel.cli.load import bench_targets
-
     one, other = bench_targets.names(a, b)
-    asked = measuring.CompareOptions(
+    asked = comparing.CompareOptions(
         a=one,
         b=other,
         runs=runs,
-        duration=seconds(duration, some=True),
-        warmup=seconds(warmup, "--warmup"),
+        duration=seconds_of(duration, "--duration", some=True),
+        warmup=seconds_of(warmup, "--warmup"),
         connections=connections,
         rate=rate,
         timeout=timeout,
@@ -214,20 +209,21 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     both = (bench_targets.side(a, pid_a or ()), bench_targets.side(b, pid_b or ()))
 
     async def measure(watch: Watch) -> tuple[Report, int]:
-        found = await measuring.compare(asked, both, watch)
-        return measuring.reported(found, stopped=watch.stopped), int(bool(found.dead))
+        found = await comparing.compare(asked, both, watch)
+        return comparing.reported(found, stopped=watch.stopped), int(bool(found.dead))
 
     return measured(measure, out, as_json=as_json)
 
 
 @app.command()
+@asks_proxy
 def steps(
+    proxy: AdminClient,
     duration: Annotated[
         str, typer.Option("--duration", "-d", metavar="TIME", help="How long to watch; 0s: all since its start.")
     ] = "10s",
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     out: Out = None,
-    as_json: admin_client.AsJson = False,
+    as_json: AsJson = False,
 ) -> int:
     """Tell where calls spend their time inside a running proxy, step by step, under the load that it has.
 
@@ -235,21 +231,19 @@ def steps(
     rpcaccel bench steps --duration 30s
     rpcaccel bench steps -d 0s --admin 127.0.0.1:8889 -o steps.md
     """
-    from rpcaccel.bench.runs import steps as measuring
-
-    span = seconds(duration)
+    span = seconds_of(duration, "--duration")
 
     def read() -> dict[str, Histogram]:
-        return measuring.read(admin_client.text(admin, "/metrics"))
+        return step_times.read(proxy.text("/metrics"))
 
     async def measure(watch: Watch) -> tuple[Report, int]:
-        before = await watch.unless_stopped(admin_client.meanwhile(read)) if span else {}
-        watch.part(f"watching {admin}", 0, 1)
+        before = await watch.unless_stopped(meanwhile(read)) if span else {}
+        watch.part(f"watching {proxy}", 0, 1)
         began = time.monotonic()
         while (left := began + span - time.monotonic()) > 0 and not await watch.pause(min(left, 0.2)):
             watch.at(1 - left / span)
-        found = measuring.passed(before, await admin_client.meanwhile(read))
-        return measuring.reported(found, span and time.monotonic() - began, str(admin), stopped=watch.stopped), 0
+        found = step_times.passed(before, await meanwhile(read))
+        return step_times.reported(found, span and time.monotonic() - began, str(proxy), stopped=watch.stopped), 0
 
     return measured(measure, out, as_json=as_json)
 
@@ -265,17 +259,6 @@ def target(url: str, *, keep: bool = True) -> LoadTarget:
         raise typer.BadParameter(f"a URL: expected {error}") from None
 
 
-def seconds(text: str, flag: str = "--duration", *, some: bool = False) -> float:
-    """The seconds of a duration; with `some`, the duration must be above 0. Raises typer.BadParameter."""
-    try:
-        found = parse_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{flag}: found {text!r}, expected {error}") from None
-    if some and not found:
-        raise typer.BadParameter(f"{flag}: found {text!r}, expected more than 0")
-    return found
-
-
 def single(text: str) -> LoadCall | None:
     """The call that --call names; None when the text is empty. Raises typer.BadParameter."""
     try:
@@ -289,9 +272,6 @@ def measured(
 ) -> int:
     """Measure, then print the report and write it into files; returns the exit code. After Ctrl-C the report is about
     what was measured until then."""
-    from rpcaccel.bench.load.progress import StoppedError
-    from rpcaccel.bench.report import render
-
     for file in out or ():
         _check(file)
 
@@ -299,7 +279,7 @@ def measured(
         (report, code), stopped = watched(measure)
     except StoppedError:
         return INTERRUPTED
-    except (NoEndpointError, admin_client.RemoteError, ValueError, OSError) as error:
+    except (NoEndpointError, RemoteError, ValueError, OSError) as error:
         typer.echo(f"rpcaccel: {error}", err=True)
         return 1
     if as_json:
@@ -323,8 +303,6 @@ def watched(
 
     `every`: seconds between lines about the progress where there is no terminal.
     """
-    from rpcaccel.bench.load.progress import Watch
-    from rpcaccel.dataplane import event_loop
 
     async def main() -> tuple[T, bool]:
         with terminal.progress(every) as progress:
@@ -336,10 +314,8 @@ def watched(
 
 
 def _check(file: Path) -> None:
-    """Check that a report can be written into a file, before minutes are spent on measuring. Raises
+    """Check that a report can be written into a file, before minutes are spent on step_times. Raises
     typer.BadParameter."""
-    from rpcaccel.bench.report import render
-
     try:
         render.form(file)
     except ValueError as error:

@@ -15,20 +15,21 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
+from msgspec import Raw
 
 from rpcaccel import __version__
-from rpcaccel.cli import admin_client, terminal
+from rpcaccel.bench.load.progress import StoppedError, Watch
+from rpcaccel.bench.runs import recording
+from rpcaccel.cli.admin_client import READ_TIMEOUT_SECONDS, AdminClient, RemoteError, known_network, meanwhile
+from rpcaccel.cli.command import CommandResult, asks_proxy
 from rpcaccel.cli.load import bench
+from rpcaccel.cli.options import seconds_of
 from rpcaccel.config.value_types import parse_size
 from rpcaccel.simnode.chain.addresses import parse as read
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
-
-if TYPE_CHECKING:
-    from rpcaccel.bench.load.progress import Watch
-
 
 _ADDRESS = re.compile(r'"((?:0[xX])?[0-9a-fA-F]{40}|one1[02-9ac-hj-np-z]{38}|ONE1[02-9AC-HJ-NP-Z]{38})"')
 """An address as a JSON text, in every spelling that some node accepts."""
@@ -142,8 +143,6 @@ class Written:
 
     def head(self, sample: float) -> None:
         """Write the first line, which describes the recording."""
-        from rpcaccel.bench.runs import recording
-
         started = datetime.now(UTC).isoformat(timespec="seconds")
         said = recording.RecordingHeader(recording.VERSION, __version__, started, sample, self._hidden is not None)
         self._write(recording.encode(said))
@@ -157,10 +156,6 @@ class Written:
         self._file.flush()
 
     def _one(self, seen: dict[str, Any]) -> None:
-        from msgspec import Raw
-
-        from rpcaccel.bench.runs import recording
-
         if self._began is None:
             self._began = seen["at"]
         params = self._hidden.params(seen["params"]) if self._hidden is not None else seen["params"]
@@ -188,7 +183,9 @@ class Written:
         self.size += self._file.write(text + b"\n")
 
 
+@asks_proxy
 def record(
+    proxy: AdminClient,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="Where to; a new file of JSON lines.")],
     duration: Annotated[str, typer.Option("--duration", "-d", metavar="TIME", help="How long.")] = "60s",
     sample: Annotated[
@@ -199,9 +196,7 @@ def record(
     hash_addresses: Annotated[
         bool, typer.Option("--hash-addresses", help="Other addresses in place of the real ones, the same for the same.")
     ] = False,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Record what clients call through a running proxy: methods and params, when, and at which head; never who.
 
     No keys, headers or addresses of clients; transactions as hashes; nothing of methods that no rule knows.
@@ -212,8 +207,13 @@ def record(
     rpcaccel record --to calls.jsonl --duration 60s
     rpcaccel record --to calls.jsonl --sample 0.1 --limit 20MB --hash-addresses
     """
-    seconds, most = _read(duration, limit)
-    admin_client.known_network(admin, network)
+    seconds = seconds_of(duration, "--duration")
+    try:
+        most = parse_size(limit)
+    except ValueError as error:
+        raise typer.BadParameter(f"--limit: found {limit!r}, expected {error}") from None
+    if network:
+        known_network(network, proxy.get("settings")["document"]["networks"])
     try:
         descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -223,29 +223,19 @@ def record(
     with open(descriptor, "wb") as file:
         written = Written(file, most, network, Pseudonyms(secrets.token_bytes(32)) if hash_addresses else None)
         written.head(sample)
-        code = _recorded(written, seconds, sample, admin)
+        code = _recorded(written, seconds, sample, proxy)
     if code and not written.calls:
         to.unlink()
-        return code
-    _tell(written, to, as_json=as_json)
-    return code
+        raise typer.Exit(code)
+    return _told(written, to, code)
 
 
-def _read(duration: str, limit: str) -> tuple[float, int]:
-    seconds = bench.seconds(duration)
-    try:
-        return seconds, parse_size(limit)
-    except ValueError as error:
-        raise typer.BadParameter(f"--limit: found {limit!r}, expected {error}") from None
-
-
-def _recorded(written: Written, seconds: float, sample: float, admin: str) -> int:
+def _recorded(written: Written, seconds: float, sample: float, proxy: AdminClient) -> int:
     """Fetch calls from the proxy until the time is over; returns the exit code."""
-    from rpcaccel.bench.load.progress import StoppedError
 
     async def ask(*, stop: bool = False) -> dict[str, Any]:
-        order = f'{{"sample": {sample!r}, "stop": {"true" if stop else "false"}}}'
-        return await admin_client.meanwhile(lambda: admin_client.post(admin, "/api/v1/record", order))
+        order = {"sample": sample, "stop": stop}
+        return await meanwhile(lambda: dict(proxy.post("record", order, timeout=READ_TIMEOUT_SECONDS)))
 
     async def record_all(watch: Watch) -> None:
         written.add(await watch.unless_stopped(ask()))
@@ -262,21 +252,21 @@ def _recorded(written: Written, seconds: float, sample: float, admin: str) -> in
         bench.watched(record_all)
     except StoppedError:
         return bench.INTERRUPTED
-    except admin_client.RemoteError as error:
+    except RemoteError as error:
         typer.echo(f"rpcaccel: {error}", err=True)
         return 1
     return 0
 
 
-def _tell(written: Written, to: Path, *, as_json: bool) -> None:
-    if as_json:
-        counted = {"calls": written.calls, "bytes": written.size, "transactions": written.writes}
-        terminal.show_json({"file": str(to), **counted, "missed": written.missed, "full": written.full})
-    else:
-        typer.echo(f"{written.calls} calls, {written.size} bytes: {to}")
-    if written.writes and not as_json:
-        typer.echo(f"transactions among them, as hashes, which are not replayed: {written.writes}")
+def _told(written: Written, to: Path, code: int) -> CommandResult:
+    """The answer about a recording; warnings are printed on stderr."""
     if written.missed:
         typer.echo(f"rpcaccel: {written.missed} calls found no room in the proxy: try a smaller --sample", err=True)
     if written.full:
         typer.echo("rpcaccel: --limit was reached: what came later is not in it", err=True)
+    counted = {"calls": written.calls, "bytes": written.size, "transactions": written.writes}
+    document = {"file": str(to), **counted, "missed": written.missed, "full": written.full}
+    shown = [f"{written.calls} calls, {written.size} bytes: {to}"]
+    if written.writes:
+        shown.append(f"transactions among them, as hashes, which are not replayed: {written.writes}")
+    return CommandResult(document, shown, code)

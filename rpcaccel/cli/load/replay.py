@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from rpcaccel.cli import admin_client
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.report.report import Report
+from rpcaccel.bench.runs import recording, replaying
+from rpcaccel.cli.command import AsJson
 from rpcaccel.cli.load import bench
-
-if TYPE_CHECKING:
-    from rpcaccel.bench.load.progress import Watch
-    from rpcaccel.bench.report.report import Report
+from rpcaccel.cli.options import seconds_of
 
 Files = Annotated[
     list[Path] | None,
@@ -49,7 +49,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         bool, typer.Option(help="Keep a core busy to send at exact times; without it up to 1 ms late.")
     ] = True,
     report: Files = None,
-    as_json: admin_client.AsJson = False,
+    as_json: AsJson = False,
 ) -> int:
     """Make recorded calls again, each when it is due, whatever became of those before; compare what two targets answer.
 
@@ -59,10 +59,8 @@ def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel replay calls.jsonl http://127.0.0.1:8888 --pace 500/s -o replay.html
     rpcaccel replay calls.jsonl http://127.0.0.1:8888 --against http://node:9500
     """
-    from rpcaccel.bench.runs import recording, replaying
-
     rate, speed = _pace(pace)
-    seconds = bench.seconds(duration) if duration else 0.0
+    seconds = seconds_of(duration, "--duration") if duration else 0.0
     targets = tuple(bench.target(one) for one in (url, against) if one)
 
     async def measure(watch: Watch) -> tuple[Report, int]:

@@ -5,28 +5,31 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-import msgspec
 import typer
-from msgspec import Struct
+from msgspec import Struct, to_builtins
+from rich.filesize import decimal
 
-from rpcaccel.cli import admin_client, completion, terminal
-from rpcaccel.cli.load import bench
+from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.cli import completion
+from rpcaccel.cli.admin_client import AdminClient, RemoteError
+from rpcaccel.cli.command import CommandResult, asks_proxy
+from rpcaccel.cli.load import bench, warm_proxy
+from rpcaccel.cli.load.warm_proxy import ProxyFacts, WarmedProxy
 from rpcaccel.config.value_types import NAME
+from rpcaccel.controlplane.settings.kept_file import write_whole
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.warming.job import number_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rpcaccel.bench.load.progress import Watch
-    from rpcaccel.cli.load.warm_proxy import ProxyFacts, WarmedProxy
-    from rpcaccel.warming.block_calls import BlockCall
-    from rpcaccel.warming.job import WarmingJob
-    from rpcaccel.warming.runner import WarmingRunner
+from rpcaccel.dataplane import event_loop
+from rpcaccel.warming import block_calls, job
+from rpcaccel.warming.block_calls import BlockCall
+from rpcaccel.warming.job import WarmingJob, number_of
+from rpcaccel.warming.runner import WarmingRunner
+from rpcaccel.warming.warming_limits import Pace, QuotaGuard
 
 
 def warnings(facts: ProxyFacts, job: WarmingJob, not_kept: dict[str, str]) -> Iterator[str]:
@@ -52,7 +55,7 @@ def progress(runner: WarmingRunner) -> str:
         parts.append(f"{calls:,.0f} calls/s")
         if not tally.sources.keys() <= {""}:
             parts.append(f"{tally.there / tally.calls:.0%} hits")
-        parts.append(size(tally.bytes))
+        parts.append(decimal(tally.bytes))
     if tally.failed_calls:
         parts.append(f"{tally.failed_calls:,} failed")
     if runner.paused:
@@ -76,7 +79,7 @@ def document(runner: WarmingRunner, facts: ProxyFacts, seconds: float) -> dict[s
         "fetched": tally.calls - tally.there,
         "sources": dict(tally.sources),
         "failed": tally.failed_calls,
-        "failures": [msgspec.to_builtins(kind) for kind in tally.failures.values()],
+        "failures": [to_builtins(kind) for kind in tally.failures.values()],
         "unwritten": tally.unwritten,
         "bytes": tally.bytes,
         "seconds": round(seconds, 3),
@@ -93,7 +96,7 @@ def summary(runner: WarmingRunner, facts: ProxyFacts, seconds: float) -> str:
     if tally.calls and tally.sources.keys() <= {""}:
         counts = f"{tally.failed_calls:,} failed (the proxy does not tell which it had: http.headers)"
     blocks = f"{job.done:,} blocks of {job.order.first}..{job.end} done in {duration(seconds)}"
-    return f"{facts.network}: {blocks}; {tally.calls:,} calls, {size(tally.bytes)}: {counts}"
+    return f"{facts.network}: {blocks}; {tally.calls:,} calls, {decimal(tally.bytes)}: {counts}"
 
 
 def complaints(runner: WarmingRunner, file: Path) -> Iterator[str]:
@@ -115,28 +118,9 @@ def complaints(runner: WarmingRunner, file: Path) -> Iterator[str]:
         yield f"{left:,} blocks are left; the same command goes on with them ({file})"
 
 
-def size(count: int) -> str:
-    """A number of bytes, roughly."""
-    amount, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if amount < 1000:
-            break
-        amount, unit = amount / 1000, larger
-    return f"{amount:.3g} {unit}" if amount < 1000 else f"{amount:,.0f} {unit}"
-
-
 def duration(seconds: float) -> str:
-    """A time, roughly: "40 s", "12 min", "3 h 20 min", "5 d 2 h"."""
-    if seconds < 100:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"
+    """A time, to the second: "0:00:40", "5 days, 2:00:00"."""
+    return str(timedelta(seconds=round(seconds)))
 
 
 DEFAULT = "http://127.0.0.1:8888"
@@ -162,10 +146,22 @@ class _Request(Struct, frozen=True, kw_only=True):
     timeout: float
     state: Path | None
     anew: bool
-    admin: str
+    admin: AdminClient
+
+    @property
+    def url(self) -> str:
+        """The URL that calls about the network go to."""
+        return warm_proxy.called(self.proxy, self.network)
+
+    @property
+    def target(self) -> LoadTarget:
+        """The target of that URL. Raises typer.BadParameter."""
+        return bench.target(self.url)
 
 
+@asks_proxy
 def warm(  # noqa: PLR0913, PLR0917 -- an argument for each flag
+    admin: AdminClient,
     proxy: Annotated[
         str, typer.Argument(metavar="PROXY", help="The proxy's URL, with a key in it if the proxy wants one.")
     ] = DEFAULT,
@@ -194,9 +190,7 @@ def warm(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         Path | None, typer.Option(metavar="FILE", help="Holds how far it is; rpcaccel-warm-NETWORK.json if unset.")
     ] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Begin at A, whatever that file says.")] = False,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Fill the cache of a running proxy: make the calls that clients will make about each block of a range.
 
     Without --methods: eth_getBlockByNumber, with whole transactions and without, and on Harmony hmyv2_getBlockByNumber.
@@ -212,8 +206,6 @@ def warm(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel warm http://host:8888/key/KEY --blocks 0..9 --admin host:8889
     rpcaccel warm --blocks 0..9 --rate 5 --call 'eth_getCode ["0x…","{hex}"]'
     """
-    from rpcaccel.dataplane import event_loop
-
     first, last = _range(blocks)
     if network and not re.fullmatch(NAME, network):
         raise typer.BadParameter(f"--network: found {network!r}, expected the name of a network")
@@ -222,8 +214,8 @@ def warm(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         methods=tuple(name.strip() for name in methods.split(",") if name.strip()), leave=_share(leave),
         timeout=timeout, state=state, anew=anew, admin=admin,
     )  # fmt: skip
-    bench.target(_url(asked))  # a faulty URL is told first
-    return _run(event_loop.run(_prepared(asked)), as_json=as_json)
+    _ = asked.target  # a faulty URL is told first
+    return _run(event_loop.run(_prepared(asked)))
 
 
 def _range(text: str) -> tuple[int, int | Literal["final"]]:
@@ -258,12 +250,6 @@ def _share(text: str) -> float:
     return found
 
 
-def _url(asked: _Request) -> str:
-    from rpcaccel.cli.load import warm_proxy
-
-    return warm_proxy.called(asked.proxy, asked.network)
-
-
 class _Prepared(Struct, frozen=True, kw_only=True):
     """What is known before the first block."""
 
@@ -276,11 +262,8 @@ class _Prepared(Struct, frozen=True, kw_only=True):
 
 async def _prepared(asked: _Request) -> _Prepared:
     """Learn what is there, and say what the operator should know. Raises RemoteError and typer.BadParameter."""
-    from rpcaccel.bench.load.client import ConnectionPool
-    from rpcaccel.cli.load import warm_proxy
-
-    async with ConnectionPool(bench.target(_url(asked)), 1) as pool:
-        proxy = warm_proxy.WarmedProxy(pool, asked.admin, asked.timeout)
+    async with ConnectionPool(asked.target, 1) as pool:
+        proxy = WarmedProxy(pool, asked.admin, asked.timeout)
         facts = await _facts(proxy, asked)
         calls = _calls(asked, facts.chain)
         newest = await proxy.newest(facts, calls)
@@ -295,21 +278,17 @@ async def _prepared(asked: _Request) -> _Prepared:
 
 async def _facts(proxy: WarmedProxy, asked: _Request) -> ProxyFacts:
     """What the admin side tells of the network; where it does not answer, that is said, and the job goes on."""
-    from rpcaccel.cli.load import warm_proxy
-
     try:
         document = await warm_proxy.read_settings(asked.admin)
-    except admin_client.RemoteError as error:
+    except RemoteError as error:
         typer.echo(f"rpcaccel: {error}", err=True)
         typer.echo("rpcaccel: it goes on without: quotas of nodes are not looked at", err=True)
         return await proxy.guessed(asked.network)
-    return warm_proxy.told(document, _url(asked), asked.network)
+    return warm_proxy.told(document, asked.url, asked.network)
 
 
 def _calls(asked: _Request, chain: str) -> tuple[BlockCall, ...]:
     """The calls to make. Raises typer.BadParameter."""
-    from rpcaccel.warming import block_calls
-
     named = asked.methods or (() if asked.calls else block_calls.usual(chain))
     try:
         found = block_calls.of_methods(named, chain)
@@ -323,91 +302,73 @@ def _calls(asked: _Request, chain: str) -> tuple[BlockCall, ...]:
 
 def _job(asked: _Request, facts: ProxyFacts, calls: tuple[BlockCall, ...], newest: int, file: Path) -> WarmingJob:
     """The job, gone on with where its file is. Raises typer.BadParameter."""
-    from rpcaccel.warming import job
-
-    proxy = bench.target(_url(asked)).shown
-    order = job.WarmingOrder(proxy, facts.network, asked.first, asked.last, tuple(map(str, calls)))
+    order = job.WarmingOrder(asked.target.shown, facts.network, asked.first, asked.last, tuple(map(str, calls)))
+    hint = "; --anew writes over it"
     try:
         saved = None if asked.anew else job.read(file.read_bytes())
+        hint = "; --anew begins anew, --state names another file"
+        job.check_same(saved, order)
     except FileNotFoundError:
         saved = None
     except OSError as error:
         raise typer.BadParameter(f"--state {file} cannot be read: {error.strerror}") from None
     except job.JobError as error:
-        raise typer.BadParameter(f"{file} {error}; --anew writes over it") from None
+        raise typer.BadParameter(f"{file} {error}{hint}") from None
     try:
-        job.check_same(saved, order)
-    except job.JobError as error:
-        raise typer.BadParameter(f"{file} {error}; --anew begins anew, --state names another file") from None
-    try:
-        return job.WarmingJob(order, newest, saved)
+        return WarmingJob(order, newest, saved)
     except job.JobError as error:
         raise typer.BadParameter(f"--blocks: {error}") from None
 
 
 def _write(file: Path, content: bytes) -> None:
     """Replace the job's file. Raises typer.BadParameter."""
-    from rpcaccel.controlplane.settings.kept_file import write_whole
-
     try:
         write_whole(file, content)
     except OSError as error:
         raise typer.BadParameter(f"--state {file} cannot be written: {error.strerror}") from None
 
 
-def _run(prepared: _Prepared, *, as_json: bool) -> int:
-    """Do the job, save it, and tell how it ended; returns the exit code."""
-
-    job, file, began = prepared.job, prepared.file, time.monotonic()
+def _run(prepared: _Prepared) -> CommandResult:
+    """Do the job, save it, and tell how it ended."""
+    made, file, began = prepared.job, prepared.file, time.monotonic()
     runner, stopped = bench.watched(lambda watch: _filled(watch, prepared), SIGINT, SIGTERM, every=LINE_SECONDS)
     seconds = time.monotonic() - began
-    if as_json:
-        terminal.show_json(document(runner, prepared.facts, seconds))
-    else:
-        typer.echo(summary(runner, prepared.facts, seconds))
     for line in complaints(runner, file):
         typer.echo(f"rpcaccel: {line}", err=True)
-    if job.complete:
+    if made.complete:
         file.unlink(missing_ok=True)
     else:
-        _write(file, job.save())
-    if runner.broken or job.given_up or runner.tally.unwritten:
-        return 1
-    return bench.INTERRUPTED if stopped else 0
+        _write(file, made.save())
+    incomplete = runner.broken or made.given_up or runner.tally.unwritten
+    code = 1 if incomplete else bench.INTERRUPTED if stopped else 0
+    return CommandResult(document(runner, prepared.facts, seconds), [summary(runner, prepared.facts, seconds)], code)
 
 
 async def _filled(watch: Watch, prepared: _Prepared) -> WarmingRunner:
     """Run the job until it is done, given up or stopped."""
-    from rpcaccel.bench.load.client import ConnectionPool
-    from rpcaccel.cli.load import warm_proxy
-    from rpcaccel.controlplane.settings.kept_file import write_whole
-    from rpcaccel.warming import block_calls
-    from rpcaccel.warming.runner import WarmingRunner
-    from rpcaccel.warming.warming_limits import Pace, QuotaGuard
-
-    asked, job = prepared.asked, prepared.job
+    asked, made, facts = prepared.asked, prepared.job, prepared.facts
 
     def show(runner: WarmingRunner) -> None:
-        watch.tell(progress(runner), (job.done + job.given_up) / max(1, job.blocks))
+        watch.tell(progress(runner), (made.done + made.given_up) / max(1, made.blocks))
 
     def behind(unwritten: int) -> None:
         runner.tally.unwritten += unwritten
         runner.slow_down(WRITE_REST_SECONDS, "answers come faster than they are written")
 
-    async with ConnectionPool(bench.target(_url(asked)), asked.at_once) as pool:
-        proxy = warm_proxy.WarmedProxy(pool, asked.admin, asked.timeout)
-        looks = warm_proxy.AdminLooks(proxy, prepared.facts, asked.leave, behind)
+    async with ConnectionPool(asked.target, asked.at_once) as pool:
+        proxy = WarmedProxy(pool, asked.admin, asked.timeout)
+        looks = warm_proxy.AdminLooks(proxy, facts, asked.leave, behind)
         runner = WarmingRunner(
-            job,
-            block_calls.with_sources(prepared.calls, prepared.facts.chain),
+            made,
+            block_calls.with_sources(prepared.calls, facts.chain),
             proxy.post,
             pace=Pace(asked.rate),
-            guard=QuotaGuard(looks.spare) if prepared.facts.told else None,
+            guard=QuotaGuard(looks.spare) if facts.told else None,
             watch=watch,
             show=show,
             save=lambda content: write_whole(prepared.file, content),
         )
         await runner.run(asked.at_once)
-        if prepared.facts.told:
+        if facts.told:
             await looks.spare()  # the last answers may be among those that were not written
     return runner

@@ -12,7 +12,7 @@ from msgspec import Struct
 from rpcaccel.bench.load.client import ConnectionPool, Outcome
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.chains import chain_tables
-from rpcaccel.cli import admin_client
+from rpcaccel.cli.admin_client import AdminClient, RemoteError, known_network, meanwhile
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.warming import block_calls, warming_limits
 from rpcaccel.warming.block_calls import BlockCall
@@ -53,9 +53,9 @@ def called(url: str, network: str) -> str:
     return parts._replace(path=f"{parts.path.rstrip('/')}/{network}").geturl()
 
 
-async def read_settings(admin: str) -> dict[str, Any]:
+async def read_settings(admin: AdminClient) -> dict[str, Any]:
     """The settings of the proxy. Raises RemoteError."""
-    found = await admin_client.meanwhile(lambda: admin_client.ask(admin, "GET", "/api/v1/settings"))
+    found = await meanwhile(lambda: admin.get("settings"))
     document: dict[str, Any] = found["document"]
     return document
 
@@ -63,11 +63,9 @@ async def read_settings(admin: str) -> dict[str, Any]:
 def told(document: dict[str, Any], url: str, network: str) -> ProxyFacts:
     """What the settings say. Raises RemoteError for a network that is not there."""
     networks = document["networks"]
-    if network and network not in networks:
-        raise admin_client.RemoteError(f"no network is called {network}; there is: {', '.join(networks)}")
     main = document["default_network"] or next(iter(networks))
     name = network or next((part for part in urlsplit(url).path.split("/") if part in networks), main)
-    settings = networks[name]
+    settings = known_network(name, networks)
     return ProxyFacts(
         network=name,
         chain=settings["chain"],
@@ -82,7 +80,7 @@ def told(document: dict[str, Any], url: str, network: str) -> ProxyFacts:
 class WarmedProxy:
     """The running proxy, asked by calls and over its admin side."""
 
-    def __init__(self, pool: ConnectionPool, admin: str, timeout: float) -> None:
+    def __init__(self, pool: ConnectionPool, admin: AdminClient, timeout: float) -> None:
         """`timeout`: seconds that a call may take."""
         self._pool = pool
         self._admin = admin
@@ -104,7 +102,7 @@ class WarmedProxy:
         found, why = await self._result("eth_blockNumber", "[]")
         head = _number(found)
         if head is None:
-            raise admin_client.RemoteError(f"{self._pool.target.shown} does not tell the newest block: {why}")
+            raise RemoteError(f"{self._pool.target.shown} does not tell the newest block: {why}")
         final = await self._final(facts, head)
         doubt = warming_limits.blocks_in_doubt(facts.hidden_lag, facts.block_time)
         return min(final, head - doubt) if any(call.may_be_empty for call in calls) else final
@@ -127,7 +125,7 @@ class WarmedProxy:
     async def explained(self, network: str, method: str, params: str) -> dict[str, Any]:
         """What the proxy says of a call. Raises RemoteError."""
         asked = f'{{"call":{{"method":"{method}","params":{params}}},"network":"{network}"}}'
-        return await admin_client.meanwhile(lambda: admin_client.post(self._admin, "/api/v1/explain", asked))
+        return await meanwhile(lambda: dict(self._admin.post("explain", asked)))
 
     async def not_kept(self, facts: ProxyFacts, calls: tuple[BlockCall, ...], block: int) -> dict[str, str]:
         """The methods whose answers about this block the proxy does not keep for good, with the reason, as far as the
@@ -141,7 +139,7 @@ class WarmedProxy:
 
     async def spare(self, facts: ProxyFacts, leave: float) -> Spare:
         """What the quotas of the network's nodes allow. Raises RemoteError."""
-        found = await admin_client.meanwhile(lambda: admin_client.ask(self._admin, "GET", "/api/v1/nodes"))
+        found = await meanwhile(lambda: self._admin.get("nodes"))
         mine = [node for node in found["nodes"] if node["network"] == facts.network]
         asked = [node for node in mine if node["state"] not in _PUT_ASIDE]
         if not any(node["eligible"] for node in asked):
@@ -151,7 +149,7 @@ class WarmedProxy:
     async def unwritten(self) -> int:
         """The answers that found no room in the queues of the tiers behind the memory since the proxy's start. Raises
         RemoteError."""
-        found = await admin_client.meanwhile(lambda: admin_client.ask(self._admin, "GET", "/api/v1/cache"))
+        found = await meanwhile(lambda: self._admin.get("cache"))
         return sum(tier["dropped"] for tier in found["tiers"] if tier["name"] != _MEMORY)
 
     async def post(self, body: bytes) -> Outcome:
@@ -180,7 +178,7 @@ class AdminLooks:
         try:
             unwritten = await self._proxy.unwritten()
             found = await self._proxy.spare(self._facts, self._leave)
-        except admin_client.RemoteError:
+        except RemoteError:
             return None
         before, self._unwritten = self._unwritten, unwritten
         if before is not None and unwritten > before:  # a restarted proxy begins at 0

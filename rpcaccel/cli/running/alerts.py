@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from rpcaccel.cli import admin_client, terminal
-from rpcaccel.cli.terminal import TableColumn
-from rpcaccel.config.value_types import parse_duration
+from rpcaccel.cli import terminal
+from rpcaccel.cli.admin_client import AdminClient
+from rpcaccel.cli.command import CommandResult, asks_proxy
+from rpcaccel.cli.options import seconds_of
+from rpcaccel.cli.terminal import Listing, TableColumn
 from rpcaccel.core.wire.printable import printable
 
-ALERTS_PATH = "/api/v1/alerts"
 HOW = "set one with: rpcaccel settings set alerts.webhooks.NAME.url=https://…"
+_MAX_MUTE_SECONDS = 30 * 86_400
 TEST_TIMEOUT_SECONDS = 75.0
 """Webhooks are tested at the same time, and each has a timeout of 60 s at the most."""
 
@@ -43,8 +44,14 @@ MUTES = (
     TableColumn("by"),
     TableColumn("reason"),
 )
+LISTS = (
+    ("webhooks", WEBHOOKS, f"nobody is told: there is no webhook; {HOW}"),
+    ("alerts", ALERTS, "nothing needs attention"),
+    ("mutes", MUTES, "nothing is muted"),
+)
+"""The member of the answer, its columns, and what is said where it is empty."""
 
-What = Annotated[
+MuteSubject = Annotated[
     str, typer.Argument(metavar="WHAT", help='A subject (network, NETWORK/NODE, …), an alert\'s id, or "all".')
 ]
 
@@ -52,11 +59,8 @@ alerts = typer.Typer(name="alerts", add_completion=False)
 
 
 @alerts.callback(invoke_without_command=True)
-def show(
-    context: typer.Context,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+@asks_proxy
+def show(proxy: AdminClient, context: typer.Context) -> CommandResult:
     """List the webhooks of a running proxy, the alerts of the moment and the mutes.
 
     Examples:
@@ -65,111 +69,68 @@ def show(
     rpcaccel alerts mute harmony-s0 --for 2h --reason "new disks"
     """
     if context.invoked_subcommand is not None:
-        if any(_given(context, name) for name in ("admin", "as_json")):
-            raise typer.BadParameter(f"expected --admin and --json behind {context.invoked_subcommand}")
-        return 0
-    found = admin_client.ask(admin, "GET", ALERTS_PATH)
-    if as_json:
-        terminal.show_json(found)
-    else:
-        _show(found)
-    return 0
-
-
-def _given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+        sources = map(context.get_parameter_source, ("admin", "cacert", "as_json"))
+        if any(source is not None and source.name == "COMMANDLINE" for source in sources):
+            raise typer.BadParameter(f"expected --admin, --cacert and --json behind {context.invoked_subcommand}")
+        return CommandResult(None, ())
+    found = proxy.get("alerts")
+    lists = (Listing(columns, found[name]) if found[name] else none for name, columns, none in LISTS)
+    return CommandResult(found, [part for listed in lists for part in (listed, "")])
 
 
 @alerts.command(name="test")
+@asks_proxy
 def send_test(
+    proxy: AdminClient,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the webhook; all of them if left out.")] = "",
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Send a test to a webhook, or to all, and tell what it answered. Exits 1 if one did not take it.
 
     Examples:
     rpcaccel alerts test
     rpcaccel alerts test ops --json
     """
-    asked = json.dumps({"webhook": name})
-    tests = admin_client.ask(admin, "POST", f"{ALERTS_PATH}/test", asked, patience=TEST_TIMEOUT_SECONDS)["tests"]
-    if as_json:
-        terminal.show_json({"tests": tests})
-    elif not tests:
-        typer.echo(f"there is no webhook; {HOW}")
-    else:
-        for one in tests:
-            verdict = f"taken (HTTP {one['status']})" if one["ok"] else f"not taken: {one['error']}"
-            typer.echo(printable(f"{one['webhook']}: {verdict} after {one['seconds'] * 1000:.0f} ms"))
-    return 0 if all(one["ok"] for one in tests) else 1
+    tests = proxy.post("alerts/test", {"webhook": name}, timeout=TEST_TIMEOUT_SECONDS)["tests"]
+    verdicts = (f"taken (HTTP {one['status']})" if one["ok"] else f"not taken: {one['error']}" for one in tests)
+    said = [
+        f"{one['webhook']}: {verdict} after {one['seconds'] * 1000:.0f} ms"
+        for one, verdict in zip(tests, verdicts, strict=True)
+    ]
+    well = all(one["ok"] for one in tests)
+    return CommandResult({"tests": tests}, said or [f"there is no webhook; {HOW}"], 0 if well else 1)
 
 
 @alerts.command()
+@asks_proxy
 def mute(
-    what: What,
+    proxy: AdminClient,
+    what: MuteSubject,
     duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Such as 30m, 2h or 7d; 30d at most.")],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Shown to others.")] = "",
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Tell webhooks nothing of some alerts for a while. They stay on the page, and a network stands for its nodes.
 
     Examples:
     rpcaccel alerts mute harmony-s0/backup --for 2h
     rpcaccel alerts mute all --for 30m --reason "moving the rack"
     """
-    try:
-        seconds = parse_duration(duration)
-    except ValueError as error:
-        raise typer.BadParameter(f"--for: expected {error}") from None
-    if not 1 <= seconds <= 30 * 86_400:  # as the admin API says it
-        raise typer.BadParameter("--for: expected 1s to 30d")
-    found = _change(admin, what, seconds, reason)
+    seconds = seconds_of(duration, "--for")
+    if not 1 <= seconds <= _MAX_MUTE_SECONDS:
+        raise typer.BadParameter(f"--for: found {duration!r}, expected 1s to 30d")
+    found = proxy.post("alerts/mutes", {"what": what, "seconds": seconds, "reason": reason})
     made = next(one for one in found["mutes"] if one["what"] == printable(what))
-    if as_json:
-        terminal.show_json(made)
-        return 0
     kept = "" if found["kept"] else "; that ends with a restart, since there is no state file"
-    typer.echo(printable(f"{made['what']} is muted until {terminal.clock(made['until'])}{kept}"))
-    return 0
+    return CommandResult(made, [f"{made['what']} is muted until {terminal.clock(made['until'])}{kept}"])
 
 
 @alerts.command()
-def unmute(
-    what: What,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+@asks_proxy
+def unmute(proxy: AdminClient, what: MuteSubject) -> CommandResult:
     """End a mute before its time.
 
     Examples:
     rpcaccel alerts unmute harmony-s0/backup
     rpcaccel alerts unmute all
     """
-    found = _change(admin, what, 0.0, "")
-    if as_json:
-        terminal.show_json(found["mutes"])
-    else:
-        typer.echo(f"{printable(what)} is not muted any more")
-    return 0
-
-
-def _change(admin: str, what: str, seconds: float, reason: str) -> Any:
-    asked = {"what": what, "seconds": seconds, "reason": reason}
-    return admin_client.ask(admin, "POST", f"{ALERTS_PATH}/mutes", json.dumps(asked))
-
-
-def _show(found: dict[str, Any]) -> None:
-    lists = (
-        ("webhooks", WEBHOOKS, f"nobody is told: there is no webhook; {HOW}"),
-        ("alerts", ALERTS, "nothing needs attention"),
-        ("mutes", MUTES, "nothing is muted"),
-    )
-    for listed, columns, none in lists:
-        if found[listed]:
-            terminal.show(columns, found[listed])
-        else:
-            typer.echo(none)
-        typer.echo("")
+    found = proxy.post("alerts/mutes", {"what": what, "seconds": 0.0, "reason": ""})
+    return CommandResult(found["mutes"], [f"{what} is not muted any more"])

@@ -8,16 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from rpcaccel.cli import admin_client, terminal
+from rpcaccel.cli import terminal
+from rpcaccel.cli.admin_client import AdminClient, known_network
+from rpcaccel.cli.command import CommandResult, agreed, asks_proxy
+from rpcaccel.cli.terminal import Pairs
 
 
+@asks_proxy
 def explain(
+    proxy: AdminClient,
     call: Annotated[str, typer.Argument(metavar="CALL", help="A JSON-RPC call, or a method's name.")],
     params: Annotated[str, typer.Argument(metavar="PARAMS", help="With a method's name: its params.")] = "[]",
     network: Annotated[str, typer.Option(metavar="NAME", help="Where it would be sent; the main one if unset.")] = "",
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Say how a running proxy would treat a call: rule, block, key, what is held, who would be asked. Asks no node.
 
     Examples:
@@ -26,12 +29,8 @@ def explain(
     rpcaccel explain eth_blockNumber --network harmony-s1 --json
     rpcaccel explain eth_subscribe '["logs", {"fromBlock": "0x1a2b3c"}]'
     """
-    found = admin_client.post(admin, "/api/v1/explain", question(call, params, network))
-    if as_json:
-        terminal.show_json(found)
-    else:
-        terminal.show_pairs(f"{found['method']} on {found['network']}", rows(found))
-    return 0
+    found = proxy.post("explain", question(call, params, network))
+    return CommandResult(found, [Pairs(f"{found['method']} on {found['network']}", rows(found))])
 
 
 def question(call: str, params: str, network: str) -> str:
@@ -114,16 +113,16 @@ def _candidates(found: dict[str, Any]) -> Iterator[str]:
         yield f"{place}. {node['id']}: head {node['head']}, {node['in_flight']} in flight{latency}{why}{forced}"
 
 
+@asks_proxy
 def purge(
+    proxy: AdminClient,
     network: Annotated[str, typer.Option(metavar="NAME", help="Everything of this network.")] = "",
     method: Annotated[str, typer.Option(metavar="NAME", help="Everything of this method.")] = "",
     key: Annotated[str, typer.Option(metavar="KEY", help="One key, as `rpcaccel explain` shows it.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Remove kept answers: of a network, a method, both together, one key, or all. Says first how many they are.
 
     Examples:
@@ -134,15 +133,13 @@ def purge(
     if everything + bool(key) + bool(network or method) != 1:
         raise typer.BadParameter("say what: --all, or --key, or --network and --method or one of them")
     meant = {"network": network, "method": method, "key": key, "all": everything}
-    counted = admin_client.post(admin, "/api/v1/purge", json.dumps({**meant, "dry_run": True}))
-    if network and not counted["memory"] + counted["disk"] + counted["store"]:
-        admin_client.known_network(admin, network)  # of one that was removed, something may be kept
-    if dry_run or not (yes or admin_client.agreed(f"Remove {_amount(counted)}?", "nothing is removed")):
-        _say(counted, f"{_amount(counted)} would be removed", as_json=as_json)
-        return 0
-    done = admin_client.post(admin, "/api/v1/purge", json.dumps(meant))
-    _say(done, f"{_amount(done)} removed", as_json=as_json)
-    return 0 if done["complete"] else 1
+    counted = proxy.post("purge", {**meant, "dry_run": True})
+    if network and not counted["memory"] + counted["disk"] + counted["store"]:  # a removed network may have some
+        known_network(network, proxy.get("settings")["document"]["networks"])
+    if dry_run or not (yes or agreed(f"Remove {_amount(counted)}?", "nothing is removed")):
+        return _purged(counted, "would be removed")
+    done = proxy.post("purge", meant)
+    return _purged(done, "removed", code=0 if done["complete"] else 1)
 
 
 def _amount(counted: dict[str, Any]) -> str:
@@ -150,10 +147,7 @@ def _amount(counted: dict[str, Any]) -> str:
     return f"{terminal.plural(memory, 'answer')} in memory, {disk} on disk and {store} in Redis"
 
 
-def _say(document: dict[str, Any], text: str, *, as_json: bool) -> None:
-    if as_json:
-        terminal.show_json(document)
-        return
-    typer.echo(text)
+def _purged(document: dict[str, Any], words: str, code: int = 0) -> CommandResult:
     if not document["complete"]:
         typer.echo("rpcaccel: a worker, the disk or a Redis server did not answer: some may be left", err=True)
+    return CommandResult(document, [f"{_amount(document)} {words}"], code)

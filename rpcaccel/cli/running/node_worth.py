@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-import typer
-
-from rpcaccel.cli import admin_client, terminal
-from rpcaccel.cli.terminal import TableColumn, right
+from rpcaccel.cli import terminal
+from rpcaccel.cli.admin_client import AdminClient
+from rpcaccel.cli.command import CommandResult, agreed, changed
+from rpcaccel.cli.terminal import Listing, Printed, TableColumn, right
 from rpcaccel.core.wire.printable import printable
 
-REPORT = "/api/v1/nodes/report"
 _CASES = 10
 """Cases of disagreement of a network that are printed."""
 _NAMED = 4
 """Kinds of errors that are named beside their sum."""
 
 
-def show(admin: str, over: str, *, as_json: bool) -> None:
-    """Print the report over an hour or a day. Raises RemoteError."""
-    found = admin_client.ask(admin, "GET", f"{REPORT}?over={over}")
-    if as_json:
-        terminal.show_json(found)
-        return
+def report(proxy: AdminClient, over: str) -> CommandResult:
+    """The report over an hour or a day. Raises RemoteError."""
+    found = proxy.get(f"nodes/report?over={over}")
+    return CommandResult(found, _shown(found))
+
+
+def _shown(found: dict[str, Any]) -> Iterator[Printed]:
     for network in found["networks"]:
-        nodes = [node for node in found["nodes"] if node["network"] == network["network"]]
-        terminal.show(columns(found["currency"]), nodes, title=network["network"])
-        for line in said(network, nodes):
-            typer.echo(line)
-        for line in differed([case for case in found["cases"] if case["network"] == network["network"]]):
-            typer.echo(line)
-        typer.echo()
+        name = network["network"]
+        nodes = [node for node in found["nodes"] if node["network"] == name]
+        yield Listing(columns(found["currency"]), nodes, title=name)
+        yield from said(network, nodes)
+        yield from differed([case for case in found["cases"] if case["network"] == name])
+        yield ""
 
 
 def differed(cases: list[dict[str, Any]]) -> Iterator[str]:
@@ -42,45 +39,43 @@ def differed(cases: list[dict[str, Any]]) -> Iterator[str]:
     if cases:
         yield f"  nodes differed in {len(cases)} answers that are kept, in the last of them:"
     for case in cases[:_CASES]:
-        at = datetime.fromtimestamp(case["at"]).astimezone().isoformat(sep=" ", timespec="seconds")
         who = f"others contradict {', '.join(case['minority'])}" if case["minority"] else "nobody could decide"
         block = "" if case["block"] is None else f", block {case['block']}"
-        yield printable(f"  {at} {case['method']}{block}: {who}: {case['difference']}")
+        yield f"  {terminal.clock(case['at'])} {case['method']}{block}: {who}: {case['difference']}"
 
 
-def apply(admin: str, *, yes: bool, as_json: bool) -> int:
+def apply(proxy: AdminClient, *, yes: bool) -> CommandResult:
     """Apply the suggested weights of each network that has some, after asking. Raises RemoteError."""
-    revision = admin_client.ask(admin, "GET", "/api/v1/settings")["revision"]  # a change made meanwhile is not undone
-    found = admin_client.ask(admin, "GET", f"{REPORT}?over=hour")
+    revision = proxy.get("settings")["revision"]  # a change made meanwhile is not undone
+    found = proxy.get("nodes/report?over=hour")
     done: list[dict[str, Any]] = []
+    unchanged: dict[str, str] = {}
+    shown: list[Printed] = []
     for network in found["networks"]:
         name = network["network"]
         nodes = [node for node in found["nodes"] if node["network"] == name]
         weights = {node["id"]: node["suggested_weight"]["value"] for node in nodes if node["suggested_weight"]}
         if not weights:
-            typer.echo(printable(f"{name}: {network['why']}"), err=as_json)
+            unchanged[name] = network["why"]
             continue
-        question = "\n".join([*said(network, nodes), f"Apply these weights to {name}?"])
-        if not yes and not admin_client.agreed(question, "nothing is changed"):
-            continue
-        path = f"/api/v1/networks/{quote(name, safe='')}/weights"
-        made = admin_client.ask(admin, "POST", path, json.dumps({"weights": weights}), revision=revision)
-        revision = made["revision"]
-        done.append({"network": name, **admin_client.outcome(made)})
-        if not as_json:
-            admin_client.show_change(made, as_json=False)
-    if as_json:
-        terminal.show_json({"applied": done})
-    return 0
+        question = [*map(printable, said(network, nodes)), f"Apply these weights to {name}?"]
+        if yes or agreed("\n".join(question), "nothing is changed"):
+            path = f"networks/{quote(name, safe='')}/weights"
+            made = changed(proxy.change(path, {"weights": weights}, revision=revision, method="POST"))
+            revision = made.document["revision"]
+            done.append({"network": name, **made.document})
+            shown += made.shown or ()
+    shown += [f"{name}: {why}" for name, why in unchanged.items()]
+    return CommandResult({"applied": done, "unchanged": unchanged}, shown)
 
 
 def said(network: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[str]:
     """The suggested weights of a network with their reasons."""
-    yield printable(f"{network['network']}: {network['why']}")
+    yield f"{network['network']}: {network['why']}"
     for node in nodes:
         advice = node["suggested_weight"]
         if advice:
-            yield printable(f"  {node['id']}: weight {node['weight']} -> {advice['value']}: {advice['why']}")
+            yield f"  {node['id']}: weight {node['weight']} -> {advice['value']}: {advice['why']}"
 
 
 def columns(currency: str) -> tuple[TableColumn, ...]:

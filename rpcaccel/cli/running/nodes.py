@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import typer
 
-from rpcaccel.cli import admin_client, completion, terminal
+from rpcaccel.cli import completion, terminal
+from rpcaccel.cli.admin_client import AdminClient, RemoteError, known_network
+from rpcaccel.cli.command import CommandResult, agreed, asks_proxy, changed
 from rpcaccel.cli.running import node_worth
-from rpcaccel.cli.terminal import TableColumn, right
+from rpcaccel.cli.terminal import Listing, TableColumn, right
 from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.config.value_types import NODE_TEXT, default_id, parse_node
-from rpcaccel.core.wire.printable import printable
-
-SETTINGS = "/api/v1/settings"
 
 NodeId = Annotated[
     str,
@@ -29,7 +27,9 @@ node = typer.Typer(
 )
 
 
+@asks_proxy
 def nodes(
+    proxy: AdminClient,
     report: Annotated[
         bool, typer.Option("--report", help="What each is worth: latency, errors, agreement, quota, suggested weight.")
     ] = False,
@@ -38,9 +38,7 @@ def nodes(
         bool, typer.Option("--apply", help="With --report: give the nodes the suggested weights.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --apply: do not ask.")] = False,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """List the nodes of a running proxy: state, head and whether it is pushed, weight, share of the traffic, latency.
 
     Examples:
@@ -53,60 +51,61 @@ def nodes(
         raise typer.BadParameter("expected --report beside --over and --apply, and --apply beside --yes")
     if apply and over != "hour":
         raise typer.BadParameter("--over: expected hour beside --apply, since weights are suggested by the last hour")
+    if apply:
+        return node_worth.apply(proxy, yes=yes)
     if report:
-        if apply:
-            return node_worth.apply(admin, yes=yes, as_json=as_json)
-        node_worth.show(admin, over, as_json=as_json)
-        return 0
-    found = admin_client.ask(admin, "GET", "/api/v1/nodes")
-    if as_json:
-        terminal.show_json(found)
-    else:
-        terminal.show(NODES, found["nodes"], named=2, why_under="state")
-    return 0
+        return node_worth.report(proxy, over)
+    found = proxy.get("nodes")
+    return CommandResult(found, [Listing(NODES, found["nodes"], named=2, why_under="state")])
 
 
+@asks_proxy
 def weight(
+    proxy: AdminClient,
     node: NodeId,
     number: Annotated[int, typer.Argument(metavar="N", min=0, max=1000, help="Share of the calls; 0 takes none.")],
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Give a node of a running proxy another weight, with effect on the next call.
 
     Examples:
     rpcaccel weight a 5
     rpcaccel weight harmony-s0/a 0 --admin 127.0.0.1:8889
     """
-    return _change(admin, node, {"weight": number}, as_json=as_json)
+    return _change(proxy, node, {"weight": number})
 
 
+@asks_proxy
 def drain(
+    proxy: AdminClient,
     node: NodeId,
     end: Annotated[bool, typer.Option("--end", help="Take calls again.")] = False,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Let a node of a running proxy finish what it has and take no new calls; --end lets it take calls again.
 
     Examples:
     rpcaccel drain a
     rpcaccel drain a --end
     """
-    return _change(admin, node, {"drain": not end}, as_json=as_json)
+    return _change(proxy, node, {"drain": not end})
 
 
-def _change(admin: str, node: str, change: dict[str, Any], *, as_json: bool) -> int:
-    settings = admin_client.ask(admin, "GET", SETTINGS)
+def _change(proxy: AdminClient, node: str, change: dict[str, Any]) -> CommandResult:
+    settings = proxy.get("settings")
     network, name = _place(settings["document"]["networks"], node)
-    patch = {"networks": {network: {"nodes": {name: change}}}}
-    done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=settings["revision"])
-    admin_client.show_change(done, as_json=as_json)
-    return 0
+    return changed(_patch(proxy, settings, network, name, change))
+
+
+def _patch(proxy: AdminClient, settings: dict[str, Any], network: str, node: str, change: Any) -> dict[str, Any]:
+    """Change a node in settings that were read before; the answer."""
+    patch = {"networks": {network: {"nodes": {node: change}}}}
+    done: dict[str, Any] = proxy.change("settings", patch, revision=settings["revision"])
+    return done
 
 
 @node.command()
+@asks_proxy
 def add(
+    proxy: AdminClient,
     text: Annotated[str, typer.Argument(metavar=NODE_TEXT, help="The node, as `rpcaccel serve` takes it.")],
     network: Annotated[
         str,
@@ -123,9 +122,7 @@ def add(
     force: Annotated[
         bool, typer.Option("--force", help="Also a node that does not answer, or is of another chain.")
     ] = False,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Add a node to a running proxy. The proxy asks it first: chain id, blocks 0 and 1, head.
 
     A node that does not answer, or serves another chain than the network, is refused. Where other nodes take calls,
@@ -136,52 +133,41 @@ def add(
     rpcaccel node add https://host/path --network harmony-s0 --id backup
     rpcaccel node add https://host --header 'Authorization: Bearer KEY'
     """
-    settings = admin_client.ask(admin, "GET", SETTINGS)
+    settings = proxy.get("settings")
     name, known = _network(settings["document"]["networks"], network)
     new = _parsed(text, id, header or ())
     node_id = new.pop("id")
     if node_id in known["nodes"]:
-        raise admin_client.RemoteError(f"{name} has a node {node_id} already; --id gives this one another name")
-    asked = {"network": name, "url": new["url"], "headers": new.get("headers", {})}
-    found = admin_client.post(admin, "/api/v1/nodes/test", json.dumps(asked))
+        raise RemoteError(f"{name} has a node {node_id} already; --id gives this one another name")
+    found = proxy.post("nodes/test", {"network": name, "url": new["url"], "headers": new.get("headers", {})})
     if not force and (not found["answering"] or found["chain_ok"] is False):
-        raise admin_client.RemoteError(f"{node_id} is not added: {found['note']}; --force adds it all the same")
-    patch = {"networks": {name: {"nodes": {node_id: new}}}}
-    done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=settings["revision"])
-    if as_json:
-        terminal.show_json({"network": name, "id": node_id, "test": found, **admin_client.outcome(done)})
-        return 0
-    typer.echo(f"{name}/{node_id}: {met(found)}")
-    admin_client.show_change(done, as_json=False)
-    if known["nodes"]:
-        typer.echo(f"{node_id} is being proved by calls in the shadow: it gets calls once that has ended")
-    return 0
+        raise RemoteError(f"{node_id} is not added: {found['note']}; --force adds it all the same")
+    done = changed(_patch(proxy, settings, name, node_id, new))
+    proving = f"{node_id} is being proved by calls in the shadow: it gets calls once that has ended"
+    shown = [f"{name}/{node_id}: {met(found)}", *(done.shown or ()), *([proving] if known["nodes"] else [])]
+    return CommandResult({"network": name, "id": node_id, "test": found, **done.document}, shown)
 
 
 @node.command()
+@asks_proxy
 def remove(
+    proxy: AdminClient,
     node: NodeId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Remove a node from a running proxy, after saying what it does now. What it has under way it finishes.
 
     Examples:
     rpcaccel node remove backup
     rpcaccel node remove harmony-s0/backup --yes
     """
-    settings = admin_client.ask(admin, "GET", SETTINGS)
+    settings = proxy.get("settings")
     network, name = _place(settings["document"]["networks"], node)
     if not yes:
-        shown = admin_client.ask(admin, "GET", "/api/v1/nodes")["nodes"]
-        if not admin_client.agreed(f"{doing(shown, network, name)}\nRemove {network}/{name}?", "nothing is changed"):
-            admin_client.show_change({**settings, "change": None}, as_json=as_json)
-            return 0
-    patch = {"networks": {network: {"nodes": {name: None}}}}
-    done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=settings["revision"])
-    admin_client.show_change(done, as_json=as_json)
-    return 0
+        now = doing(proxy.get("nodes")["nodes"], network, name)
+        if not agreed(f"{now}\nRemove {network}/{name}?", "nothing is changed"):
+            return changed({**settings, "change": None})
+    return changed(_patch(proxy, settings, network, name, None))
 
 
 def met(found: dict[str, Any]) -> str:
@@ -191,7 +177,7 @@ def met(found: dict[str, Any]) -> str:
         f"head {found['head']}" if found["head"] is not None else "no head",
         f"{found['lag']} blocks behind" if found["lag"] else "",
         terminal.milliseconds(found["latency"]) if found["latency"] is not None else "",
-        printable(found["note"]),
+        found["note"],
     ]
     return ", ".join(filter(None, facts))
 
@@ -217,10 +203,9 @@ def _network(networks: dict[str, Any], name: str) -> tuple[str, dict[str, Any]]:
     if not name and len(networks) == 1:
         ((name, settings),) = networks.items()
         return name, settings
-    if name not in networks:
-        wrong = f"no network is called {name}" if name else "--network says to which network it is added"
-        raise admin_client.RemoteError(f"{wrong}; there is: {', '.join(networks)}")
-    return name, networks[name]
+    if not name:
+        raise RemoteError(f"--network says to which network it is added; there is: {', '.join(networks)}")
+    return name, known_network(name, networks)
 
 
 def _parsed(text: str, id: str, headers: Sequence[str]) -> dict[str, Any]:
@@ -254,7 +239,7 @@ def _place(networks: dict[str, Any], node: str) -> tuple[str, str]:
     if len(found) == 1:
         return found[0]
     there = ", ".join(f"{network}/{name}" for network, settings in networks.items() for name in settings["nodes"])
-    raise admin_client.RemoteError(f"{'several nodes are' if found else 'no node is'} called {node}; there is: {there}")
+    raise RemoteError(f"{'several nodes are' if found else 'no node is'} called {node}; there is: {there}")
 
 
 def _wanted(node: dict[str, Any]) -> str:

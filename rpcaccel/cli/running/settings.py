@@ -9,46 +9,40 @@ from typing import Annotated, Any
 
 import typer
 
-from rpcaccel.cli import admin_client, terminal
+from rpcaccel.cli.admin_client import AdminClient, RemoteError
+from rpcaccel.cli.command import CommandResult, asks_proxy, changed
 from rpcaccel.config.patch import compose
-from rpcaccel.core.wire.printable import printable
-
-SETTINGS = "/api/v1/settings"
 
 settings = typer.Typer(
     name="settings", help="See and change the settings of a running proxy.", no_args_is_help=True, add_completion=False
 )
 
 
-AlwaysJson = Annotated[bool, typer.Option("--json", help="As it is printed in any case.")]
-
-
 @settings.command()
+@asks_proxy
 def get(
+    proxy: AdminClient,
     path: Annotated[str, typer.Argument(metavar="PATH", help="Such as memory.size; everything when empty.")] = "",
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     difference: Annotated[bool, typer.Option("--difference", help="What differs from the config file.")] = False,
-    as_json: AlwaysJson = False,  # noqa: ARG001 -- it is JSON in any case
-) -> int:
+) -> CommandResult:
     """Print the settings in force, or one of them. Secrets are hidden.
 
     Examples:
     rpcaccel settings get networks.harmony-s0.nodes
     rpcaccel settings get --difference
     """
-    found: Any = admin_client.ask(admin, "GET", f"{SETTINGS}/difference" if difference else SETTINGS)
-    shown = _below(found["difference"], path) if difference else _at(found["document"], path)
-    terminal.show_json(shown)
-    return 0
+    if difference:
+        return CommandResult(_below(proxy.get("settings/difference")["difference"], path))
+    return CommandResult(_at(proxy.get("settings")["document"], path))
 
 
 @settings.command(name="set")
+@asks_proxy
 def set_(
+    proxy: AdminClient,
     changes: Annotated[list[str], typer.Argument(metavar="PATH=VALUE…", help="Written as in the config file.")],
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Change settings of a running proxy, all together or none; PATH= puts a setting back to its default.
 
     Examples:
@@ -60,71 +54,60 @@ def set_(
     for change in changes:
         patch = compose(patch, parse(change))
     if dry_run:
-        found = admin_client.ask(admin, "PATCH", f"{SETTINGS}?dry_run=1", json.dumps(patch))
-        terminal.show_json(found["difference"])
-        return 0
-    revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
-    done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=revision)
-    admin_client.show_change(done, as_json=as_json)
-    return 0
+        return CommandResult(proxy.change("settings?dry_run=1", patch, revision=None)["difference"])
+    return changed(proxy.change("settings", patch, revision=proxy.get("settings")["revision"]))
 
 
 @settings.command()
+@asks_proxy
 def undo(
+    proxy: AdminClient,
     to: Annotated[int | None, typer.Option(metavar="REVISION", help="To this one, over all changes since.")] = None,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """Go back to the settings before the last change, or to those of a revision.
 
     Examples:
     rpcaccel settings undo
     rpcaccel settings undo --to 12
     """
-    revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
-    done = admin_client.ask(admin, "POST", f"{SETTINGS}/undo", json.dumps({"to": to}), revision=revision)
-    admin_client.show_change(done, as_json=as_json)
-    return 0
+    revision = proxy.get("settings")["revision"]
+    return changed(proxy.change("settings/undo", {"to": to}, revision=revision, method="POST"))
 
 
 @settings.command()
+@asks_proxy
 def history(
+    proxy: AdminClient,
     limit: Annotated[int, typer.Option("-n", min=1, max=1000, metavar="N", help="Changes at the most.")] = 20,
-    admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN,
-    as_json: admin_client.AsJson = False,
-) -> int:
+) -> CommandResult:
     """List the changes of the settings, newest first: when, by whom, from what to what.
 
     Examples:
     rpcaccel settings history
     rpcaccel settings history -n 100 --json
     """
-    found = admin_client.ask(admin, "GET", f"/api/v1/changes?limit={limit}")
-    if as_json:
-        terminal.show_json(found)
-        return 0
-    for change in found["changes"]:
-        typer.echo(line(change))
-    return 0
+    found = proxy.get(f"changes?limit={limit}")
+    return CommandResult(found, map(_line, found["changes"]))
 
 
-def line(change: dict[str, Any]) -> str:
+def _line(change: dict[str, Any]) -> str:
     """A change in one line: "17  2026-01-31 12:00:05Z  ops (page)  networks.harmony-s0.nodes.a.weight: 1 -> 5"."""
     at = datetime.fromtimestamp(change["at"], UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     by = f"{change['by'] or 'local'} ({change['via']})" if change["via"] else change["by"]
     outcome = "" if change["outcome"] == "adopted" else f"{change['outcome']}: {change['reason']}: "
     why = f" ({change['why']})" if change.get("why") else ""
-    return printable(f"{change['revision']}  {at}  {by}  {outcome}{change['text']}{why}")
+    return f"{change['revision']}  {at}  {by}  {outcome}{change['text']}{why}"
 
 
 @settings.command()
-def export(admin: admin_client.AdminAddress = admin_client.DEFAULT_ADMIN) -> int:
+@asks_proxy
+def export(proxy: AdminClient) -> int:
     """Print the settings in force as a config file, secrets hidden and listed.
 
     Examples:
     rpcaccel settings export > rpcaccel.toml
     """
-    typer.echo(admin_client.text(admin, f"{SETTINGS}/export", begins="# rpcaccel"), nl=False)
+    typer.echo(proxy.text("/api/v1/settings/export", begins="# rpcaccel"), nl=False)
     return 0
 
 
@@ -163,7 +146,7 @@ def _at(document: Any, path: str) -> Any:
     """The value at a dotted path of a document. Raises RemoteError where there is none."""
     for key in _keys(path):
         if not isinstance(document, dict) or key not in document:
-            raise admin_client.RemoteError(f"there is no setting {path}")
+            raise RemoteError(f"there is no setting {path}")
         document = document[key]
     return document
 
@@ -181,7 +164,7 @@ def _keys(path: str) -> list[str]:
     try:
         here: Any = tomllib.loads(f"{path} = 0")
     except tomllib.TOMLDecodeError:
-        raise admin_client.RemoteError(f"there is no setting {path}") from None
+        raise RemoteError(f"there is no setting {path}") from None
     while isinstance(here, dict):
         ((key, here),) = here.items()
         keys.append(key)

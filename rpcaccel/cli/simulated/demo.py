@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rpcaccel.cli import banner, options
+from rpcaccel.cli import options, serve
 from rpcaccel.config.load import UrlNetwork
 
 if TYPE_CHECKING:
@@ -24,12 +24,9 @@ TRY = (
 )
 
 
-class Serve(Protocol):
-    """`controlplane.run.serve`: calls `banner` when it takes calls, drains on a signal or when `stop` is set."""
-
-    async def __call__(self, settings: Settings, *, banner: Callable[[RunningInfo], None], stop: asyncio.Event) -> int:
-        """Serve; returns the exit code."""
-        ...
+Serve = Callable[..., Awaitable[int]]
+"""`controlplane.run.serve`: calls `banner` when it takes calls, drains on a signal or when `stop` is set, and returns
+the exit code."""
 
 
 def demo(  # noqa: PLR0913, PLR0917 -- an argument for each flag
@@ -76,15 +73,15 @@ def demo(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 
 async def look_around(
     settings_for: Callable[[Sequence[SimNode]], Settings],
-    serve: Serve,
+    serving: Serve,
     *,
     seed: int,
     rate: float,
     stop: asyncio.Event | None = None,
     say: Callable[[str], None] = typer.echo,
 ) -> int:
-    """Run nodes, proxy and traffic until `stop` or a signal; returns the proxy's exit code. Raises what `serve`
-    raises."""
+    """Run nodes, proxy and traffic until `stop` or a signal; returns the proxy's exit code. Raises what
+    `serving` raises."""
     from rpcaccel.simnode.chain.blocks import ChainSpec
     from rpcaccel.simnode.server.factories import demo_nodes
 
@@ -96,7 +93,7 @@ async def look_around(
 
         def up(info: RunningInfo) -> None:
             if info.settings.log.format == "json":
-                say(banner.as_log(banner.SERVES, "info", banner.document(info)))
+                say(serve.as_log(serve.SERVES, "info", serve.document(info)))
             else:
                 for line in lines(info, nodes, rate):
                     say(line)
@@ -106,17 +103,17 @@ async def look_around(
                 running.push_async_callback(asyncio.wait, {busy, listening})
                 running.callback(stop.set)
 
-        return await serve(settings_for(nodes), banner=up, stop=stop)
+        return await serving(settings_for(nodes), banner=up, stop=stop)
 
 
 def lines(info: RunningInfo, nodes: Sequence[SimNode], rate: float) -> list[str]:
     """The lines of the demo's banner: addresses, nodes, traffic, and a call to try."""
     simulated = ", ".join(f"{node.name} {node.url} ({node.knobs.latency.mean * 1000:.0f} ms)" for node in nodes)
     return [
-        *banner.lines(info.settings, info.listen, info.admin),
+        *serve.lines(info.settings, info.listen, info.admin),
         f"  simulated      {simulated}",
         f"  traffic        {f'{rate:g} calls a second, one subscriber' if rate > 0 else 'none'}",
-        f"  try            {TRY.format(banner.reachable(info.listen))}",
+        f"  try            {TRY.format(serve.reachable(info.listen))}",
         "Ctrl-C ends it.",
     ]
 
@@ -132,10 +129,10 @@ async def _traffic(listen: str, node: SimNode, rng: Random, stop: asyncio.Event,
     def world() -> World:
         return World("harmony", node.head, contract, (contract,), validators)
 
-    await traffic.run(f"http://{banner.reachable(listen)}/", world, rng=rng, stop=stop, rate=rate)
+    await traffic.run(f"http://{serve.reachable(listen)}/", world, rng=rng, stop=stop, rate=rate)
 
 
 async def _subscriber(listen: str, stop: asyncio.Event) -> None:
     from rpcaccel.cli.simulated import traffic
 
-    await traffic.subscribe(f"ws://{banner.reachable(listen)}/", stop)
+    await traffic.subscribe(f"ws://{serve.reachable(listen)}/", stop)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rpcaccel.cli.banner import reachable
-from rpcaccel.cli.load.bench import seconds
+from rpcaccel.cli.options import seconds_of
+from rpcaccel.cli.serve import reachable
 from rpcaccel.config.secrets import Listen, format_listen
 from rpcaccel.controlplane.workers.sockets import ListenError, reason_of
 
@@ -60,7 +60,7 @@ def simnode(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     """
     spec: dict[str, Any] = {"seed": seed, "shard": shard}
     if block_time:
-        spec["block_time"] = seconds(block_time, "--block-time", some=True)
+        spec["block_time"] = seconds_of(block_time, "--block-time", some=True)
     try:
         node = build(kind, spec, port=port, tls=tls, latency=latency, connect=connect, lag=lag)
     except ValueError as error:

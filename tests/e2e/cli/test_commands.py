@@ -221,7 +221,7 @@ async def test_bash_completes_commands_options_and_nodes(fleet: Fleet, tmp_path:
     names = [node.name for node in fleet.nodes]
     here = {"RPCACCEL_ADMIN": fleet.proxy.admin.removeprefix("http://")}
     assert await completed("rpcaccel wei") == ["weight"]
-    assert await completed("rpcaccel clients --") == ["--admin", "--json", "--cacert", "--help"]
+    assert await completed("rpcaccel clients --") == ["--admin", "--cacert", "--json", "--help"]
     assert await completed(f"rpcaccel drain --admin {here['RPCACCEL_ADMIN']} node-1") == ["node-1"]
     assert await completed(f"rpcaccel node remove {NETWORK}/", **here) == [f"{NETWORK}/{name}" for name in names]
     await fleet.set(nodes={"127.0.0.1:1": {"url": "http://127.0.0.1:1"}})

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rpcaccel.cli.check import FINDINGS, document, split
+from rpcaccel.cli.check import split
+from rpcaccel.cli.findings import FINDINGS, Finding, document, probe_network, prove_network
 from rpcaccel.cli.main import run
-from rpcaccel.cli.probe import Finding, probe_network
-from rpcaccel.cli.proofs import prove_network
-from rpcaccel.cli.terminal import table
+from rpcaccel.cli.terminal import Listing, table
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.simnode.server.factories import ethereum_chain, ethereum_nodes, harmony_chain, harmony_nodes, running
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -41,7 +40,7 @@ async def test_right_nodes_are_shown_in_a_table_and_it_ends_well(
     out = capsys.readouterr().out
     assert code == 0
     assert out.count("right") == 2
-    for text in ("harmony-s0", "node-0", "node-1", "1666700000", "200", " ms", "ExplorerNode"):
+    for text in ("harmony-s0", "node-0", "node-1", "1666700000", "200", " ms", "explorer, archive"):
         assert text in out
     assert "hunter2" not in out
 
@@ -80,7 +79,7 @@ async def test_a_wrong_node_is_exit_code_1(
         nodes[1].knobs.chain_id = 5
         code = await checked(in_a_thread, str(configuration(tmp_path, nodes)))
     assert code == 1
-    assert "chain id 5, most nodes say 1666700000" in capsys.readouterr().out
+    assert "serves chain id 5, not 1666700000" in capsys.readouterr().out
 
 
 async def test_a_websocket_that_is_named_is_opened_and_must_be_of_the_same_chain_and_push(
@@ -117,11 +116,12 @@ async def test_a_websocket_of_a_chain_begun_anew_with_the_same_block_0_is_wrong(
             f'[networks.eth]\nchain = "ethereum"\nnodes = [{{id = "a", url = "{old.url}", ws = "{websocket}"}}]\n'
         )
         code = await checked(in_a_thread, str(file), "--json")
-        hashes = ["0x" + node.chain.branch.hash_of(1).hex() for node in (anew, old)]
+        its, theirs = ("0x" + node.chain.branch.hash_of(1).hex() for node in (anew, old))
     (found,) = json.loads(capsys.readouterr().out)["nodes"]
     assert code == 1
-    assert found["block_one"] == hashes[1]
-    assert found["trouble"] == "its WebSocket has block 1 {}, the node has {}".format(*hashes)
+    assert found["block_one"] == theirs
+    wrong = f"its block 1 is {its[:10]}…, that of the network {theirs[:10]}…: another chain, or the same one begun anew"
+    assert found["trouble"] == f"its WebSocket is not one of its node: {wrong}"
 
 
 def configuration(folder: Path, nodes: list[SimNode]) -> Path:
@@ -155,10 +155,10 @@ def test_urls_are_told_from_files_by_their_look() -> None:
 
 
 def test_a_node_that_was_not_reached_has_an_empty_row() -> None:
-    row = document(Finding("net", "a", "http://a", trouble="no"), {})
+    row = document(Finding(network="net", node="a", url="http://a", trouble="no"), {})
     console = Console(width=160)
     with console.capture() as captured:
-        console.print(table(FINDINGS, [row]))
+        console.print(table(Listing(FINDINGS, [row])))
     assert captured.get().splitlines()[1].split() == ["net", "a", "http://a", *"––––––", "no"]
 
 

@@ -1,4 +1,4 @@
-"""`rpcaccel key`."""
+"""`rpcaccel key` and `passwd`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 import tomllib
 
 import pytest
+from typer.testing import CliRunner
 
-from rpcaccel.cli.main import run
+from rpcaccel.cli.main import app, run
+from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.sections import ClientsSettings
 from rpcaccel.core import client_limits
 
@@ -42,3 +44,34 @@ def test_a_name_that_the_settings_would_refuse_makes_no_key(capsys: pytest.Captu
     said = capsys.readouterr()
     assert said.out == ""
     assert "NAME: found 'My DApp', expected up to 64 small letters" in said.err
+
+
+def test_a_password_from_a_pipe_becomes_an_account() -> None:
+    done = CliRunner().invoke(app, ["passwd", "ops"], input="correct horse\n")
+    account = AdminSettings.model_validate(tomllib.loads(done.stdout)["admin"]).accounts["ops"]
+    assert account.role == "admin"
+    assert account.password.admits("correct horse")
+    assert "correct horse" not in done.output
+
+
+def test_an_account_may_be_read_only() -> None:
+    done = CliRunner().invoke(app, ["passwd", "eye", "--read-only"], input="correct horse\n")
+    assert tomllib.loads(done.stdout)["admin"]["accounts"]["eye"]["role"] == "read"
+
+
+def test_an_account_is_told_to_programs() -> None:
+    done = CliRunner().invoke(app, ["passwd", "eye", "--read-only", "--json"], input="correct horse\n")
+    told = json.loads(done.stdout)
+    assert (told["name"], told["role"]) == ("eye", "read")
+    assert tomllib.loads(told["toml"])["admin"]["accounts"]["eye"]["password"] == told["hash"]
+    assert "correct horse" not in done.output
+
+
+def test_a_short_password_is_refused() -> None:
+    done = CliRunner().invoke(app, ["passwd"], input="short\n", standalone_mode=False)
+    assert (done.return_value, done.stdout) == (1, "")
+
+
+def test_a_name_that_the_settings_would_refuse_is_asked_for_no_password() -> None:
+    done = CliRunner().invoke(app, ["passwd", "a b"], input="correct horse\n")
+    assert (done.exit_code, done.stdout) == (2, "")

@@ -1,12 +1,89 @@
-"""`rpcaccel serve`: what it makes of its arguments before anything runs. That it serves is shown end to end."""
+"""`rpcaccel serve`: what it makes of its arguments before anything runs, and what it prints at the start."""
 
 from __future__ import annotations
 
+import json
 import socket
 
 import pytest
 
 from rpcaccel.cli.main import run
+from rpcaccel.cli.serve import announce, document, lines, reachable, say
+from rpcaccel.config.model import Settings
+from rpcaccel.controlplane.supervisor import RunningInfo
+
+SETTINGS = Settings.model_validate(
+    {
+        "redis": {"url": "redis://:hunter2@cache"},
+        "default_network": "b",
+        "networks": {"a": {"nodes": ["https://u:hunter2@a/hunter2"]}, "b": {"nodes": ["http://x,weight=3"]}},
+    }
+)
+
+
+def test_every_network_is_shown_with_its_address_and_no_secret() -> None:
+    text = "\n".join(lines(SETTINGS, "127.0.0.1:8888", "127.0.0.1:8889"))
+    assert "http://127.0.0.1:8888/a" in text
+    assert "http://127.0.0.1:8888/ " in text
+    assert "x (weight 3)" in text
+    assert "256MB of memory, then redis://cache:6379" in text
+    assert "hunter2" not in text
+
+
+def test_the_tiers_of_the_cache_are_told_in_the_order_in_which_they_are_asked() -> None:
+    disk = SETTINGS.disk.model_copy(update={"path": "/var/cache/rpcaccel", "size": 50_000_000_000})
+    settings = SETTINGS.model_copy(update={"disk": disk})
+    (line,) = (line for line in lines(settings, "127.0.0.1:1", "127.0.0.1:2") if line.startswith("  cache "))
+    assert line.split(maxsplit=1)[1] == "256MB of memory, then 50GB in /var/cache/rpcaccel, then redis://cache:6379"
+    told = document(RunningInfo(settings, "127.0.0.1:1", "127.0.0.1:2"))["cache"]
+    assert told["disk"] == {"path": "/var/cache/rpcaccel", "size": 50_000_000_000}
+
+
+def test_a_page_behind_tls_is_shown_with_its_scheme() -> None:
+    admin = SETTINGS.admin.model_copy(update={"tls_cert": "c.pem", "tls_key": "k.pem"})
+    said = lines(SETTINGS.model_copy(update={"admin": admin}), "127.0.0.1:8888", "127.0.0.1:8889")
+    assert "  page           https://127.0.0.1:8889/" in said
+
+
+def test_with_json_logs_it_is_one_line_of_json_whatever_their_level(capsys: pytest.CaptureFixture[str]) -> None:
+    log = SETTINGS.log.model_copy(update={"format": "json", "level": "error"})
+    info = RunningInfo(
+        SETTINGS.model_copy(update={"log": log}), "127.0.0.1:1", "127.0.0.1:2", ("--memory is overruled",)
+    )
+    announce(info)
+    out, err = capsys.readouterr()
+    (line,) = err.splitlines()
+    told = json.loads(line)
+    assert (out, told["event"], told["level"], told["page"]) == ("", "rpcaccel serves", "info", "http://127.0.0.1:2/")
+    assert told["networks"]["a"] == {"url": "http://127.0.0.1:1/a", "nodes": [{"id": "a", "weight": 1}]}
+    assert told["networks"]["b"]["url"] == "http://127.0.0.1:1/"
+    assert told["cache"] == {"memory": 256_000_000, "disk": None, "redis": "redis://cache:6379"}
+    assert told["notes"] == ["--memory is overruled"]
+    assert "hunter2" not in line
+
+
+def test_notes_have_the_form_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    say(["a node", "is silent"], "console", "warning")
+    assert capsys.readouterr().err == "rpcaccel: a node\nrpcaccel: is silent\n"
+    say(["a node"], "json", "warning")
+    told = json.loads(capsys.readouterr().err)
+    assert (told["event"], told["level"], sorted(told)) == ("a node", "warning", ["event", "level", "timestamp"])
+
+
+@pytest.mark.parametrize(
+    ("listen", "shown"),
+    [("0.0.0.0:80", "127.0.0.1:80"), ("[::]:80", "127.0.0.1:80"), ("[::1]:80", "[::1]:80"), ("host:1", "host:1")],
+)
+def test_an_address_for_every_interface_is_shown_as_one_that_can_be_opened(listen: str, shown: str) -> None:
+    assert reachable(listen) == shown
+
+
+def test_it_is_printed_where_it_does_not_mix_with_output(capsys: pytest.CaptureFixture[str]) -> None:
+    announce(RunningInfo(SETTINGS, "127.0.0.1:1", "127.0.0.1:2"))
+    out, err = capsys.readouterr()
+    assert (out, "http://127.0.0.1:2/" in err) == ("", True)
+    announce(RunningInfo(SETTINGS, "127.0.0.1:1", "127.0.0.1:2", ("--memory is overruled",)))
+    assert capsys.readouterr().err.splitlines()[-1].split(maxsplit=1) == ["note", "--memory is overruled"]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rpcaccel.cli.main import run
-from rpcaccel.cli.running.node_worth import REPORT, columns, differed, said
-from rpcaccel.cli.terminal import table
+from rpcaccel.cli.running.node_worth import columns, differed, said
+from rpcaccel.cli.terminal import Listing, table
 from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
@@ -100,7 +100,7 @@ def test_a_row_tells_all_of_a_node() -> None:
     one["agreement"] = {"compared": 512, "minority": 2, "undecided": 1, "false_hashes": 3, "suspect": True}
     one["errors"], one["overtaken"] = {"timeout": 4, "connect": 1}, 7
     one["quota"] = [{"window": "day", "used": 10, "limit": 100, "projected": 55.0, "renews": ""}]
-    made = table(columns(found["currency"]), found["nodes"])
+    made = table(Listing(columns(found["currency"]), found["nodes"]))
     row = {str(column.header): str(list(column.cells)[1]) for column in made.columns}
     assert row["agreement"] == "2 of 512 wrong, 1 undecided, 3 false hashes, suspected"
     assert row["errors"] == "5 (timeout 4, connect 1)"
@@ -131,7 +131,7 @@ async def test_weights_changed_after_the_report_was_made_are_not_overwritten() -
     expected: list[str] = []
     app = web.Application()
     app.router.add_get("/api/v1/settings", settings)
-    app.router.add_get(REPORT, told)
+    app.router.add_get("/api/v1/nodes/report", told)
     app.router.add_post("/api/v1/networks/n/weights", applied)
     async with TestServer(app) as server:
         arguments = ["nodes", "--report", "--apply", "--yes", "--admin", f"127.0.0.1:{server.port}"]

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from rpcaccel.cli.main import run
 from rpcaccel.cli.running.nodes import NODES, doing, met
-from rpcaccel.cli.terminal import table
+from rpcaccel.cli.terminal import Listing, table
 from tests.support.sample_control import SampleControl
 from tests.unit.cli.conftest import Ask
 
@@ -28,7 +28,7 @@ def test_a_node_that_pushes_its_heads_is_marked(capsys: pytest.CaptureFixture[st
     node = {"network": "x", "id": "a", "address": "a", "state": "serving", "head": 7, "weight": 1, "why": ""}
     node |= {"share_wanted": 0.5, "share_got": 0.75}
     Console(width=120).print(
-        table(NODES, [{**node, "pushes": True}, {**node, "id": "b", "pushes": False}], why_under="state")
+        table(Listing(NODES, [{**node, "pushes": True}, {**node, "id": "b", "pushes": False}], why_under="state"))
     )
     heading, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     assert [row[heading.index("heads")] for row in rows] == ["pushed", "asked"]
@@ -37,7 +37,7 @@ def test_a_node_that_pushes_its_heads_is_marked(capsys: pytest.CaptureFixture[st
 def test_an_address_in_brackets_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
     node = {"network": "x", "id": "a", "address": "[fd00::1]:9500", "state": "down", "head": None, "weight": 1}
     node |= {"share_wanted": 0.5, "share_got": None, "why": "no connection to [fd00::1]:9500"}
-    Console(width=120).print(table(NODES, [node], why_under="state"))
+    Console(width=120).print(table(Listing(NODES, [node], why_under="state")))
     assert capsys.readouterr().out.count("[fd00::1]:9500") == 2
 
 
@@ -46,11 +46,15 @@ def test_the_share_wanted_is_marked_where_the_balancer_looks_at_more_than_weight
 ) -> None:
     node = {"network": "x", "id": "a", "address": "a", "state": "serving", "head": 1, "weight": 1, "why": ""}
     node |= {"share_wanted": 0.5, "share_got": 0.75}
-    Console(width=120).print(table(NODES, [{**node, "share_aim": "shares of the keys"}], why_under="state"))
+    Console(width=120).print(table(Listing(NODES, [{**node, "share_aim": "shares of the keys"}], why_under="state")))
     assert "~50 %" in capsys.readouterr().out
     Console(width=120).print(
         table(
-            NODES, [{**node, "share_aim": ""}, {**node, "share_wanted": None, "share_aim": "keys"}], why_under="state"
+            Listing(
+                NODES,
+                [{**node, "share_aim": ""}, {**node, "share_wanted": None, "share_aim": "keys"}],
+                why_under="state",
+            )
         )
     )
     assert "~" not in capsys.readouterr().out
@@ -59,7 +63,7 @@ def test_the_share_wanted_is_marked_where_the_balancer_looks_at_more_than_weight
 def test_what_a_node_said_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     node = {"network": "x", "id": "a", "address": "a", "state": "down", "head": None, "weight": 1}
     node |= {"share_wanted": 0.5, "share_got": None, "why": "it says \x1b[2J\u202e"}
-    Console(width=120).print(table(NODES, [node], why_under="state"))
+    Console(width=120).print(table(Listing(NODES, [node], why_under="state")))
     assert r"it says \x1b[2J\u202e" in capsys.readouterr().out
 
 
@@ -128,8 +132,8 @@ async def test_a_node_that_cannot_be_added_is_refused_with_what_was_expected(ask
 
 
 def test_a_tried_node_and_what_a_node_does_are_told_in_words() -> None:
-    found = {"chain_id": 5, "head": None, "lag": 2, "latency": 0.012, "note": "it is old\x1b"}
-    assert met(found) == r"chain id 5, no head, 2 blocks behind, 12.0 ms, it is old\x1b"
+    found = {"chain_id": 5, "head": None, "lag": 2, "latency": 0.012, "note": "it is old"}
+    assert met(found) == "chain id 5, no head, 2 blocks behind, 12.0 ms, it is old"
     one = {"network": "n", "id": "a", "share_got": 0.25, "calls_per_second": 12.0, "in_flight": 3, "eligible": True}
     other = {**one, "id": "b"}
     gets = "It gets 25% of the calls of n that reach a node (12 a second), 3 under way."

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from rpcaccel.cli.running.views import CLIENTS, SUBSCRIPTIONS
-from rpcaccel.cli.terminal import TableColumn, table
+from rpcaccel.cli.terminal import Listing, TableColumn, table
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
 from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
 from tests.support.described_answers import problems
@@ -21,7 +21,7 @@ from tests.unit.cli.conftest import Ask
 def shown(columns: tuple[TableColumn, ...], *rows: dict[str, object]) -> str:
     console = Console(width=160)
     with console.capture() as captured:
-        console.print(table(columns, rows))
+        console.print(table(Listing(columns, rows)))
     return captured.get()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rpcaccel.cli.probe import assumed, discover, is_open
+from rpcaccel.cli.discovery import assumed, discover, is_open
 from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.replies.answer import Answer

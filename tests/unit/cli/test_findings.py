@@ -12,14 +12,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rpcaccel import chains
-from rpcaccel.cli.probe import FAR_BEHIND, Finding, ProbedNode, find, judge, of_its_chain, probe_network, role_of
+from rpcaccel.cli.findings import FAR_BEHIND, Finding, find, judge, probe_network
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
-
-HARMONY = chains.load("harmony").identity
-ETHEREUM = chains.load("ethereum").identity
 
 
 class Said:
@@ -40,82 +37,77 @@ class Said:
 
 
 def finding(**facts: Any) -> Finding:
-    return Finding("net", "a", "http://a", **facts)
+    return Finding(network="net", node="a", url="http://a", **facts)
 
 
-async def found(replies: dict[str, Any], identity: chains.Identity = HARMONY) -> Finding:
-    return await find(finding(), identity, ProbedNode(Said(replies), 1.0))
+async def found(replies: dict[str, Any], chain: str = "harmony") -> Finding:
+    return await find(finding(), Said(replies), chains.load(chain), 1.0)
 
 
 METADATA = {"role": "ExplorerNode", "is-archival": True, "version": "v1"}
+REFUSAL = Answer(error=b'{"code":-32601,"message":"no such method"}')
+QUIET = dict.fromkeys(("hmyv2_chainId", "hmyv2_getShardID", "hmyv2_getEpoch", "net_version"))
+"""Calls about the chain that are answered with nothing."""
 
 
 async def test_a_harmony_node_says_chain_head_shard_and_role() -> None:
-    said = Said(
-        {"eth_chainId": "0x63564c40", "hmyv2_blockNumber": 7, "hmyv2_getShardID": 0, "hmyv2_getNodeMetadata": METADATA}
-    )
-    made = await find(finding(), HARMONY, ProbedNode(said, 1.0))
-    assert (made.chain_id, made.head, made.shard, made.role) == (1666600000, 7, 0, "ExplorerNode, archive")
-    assert made.latency >= 0
-    assert said.asked.count("hmyv2_getNodeMetadata") == 1
+    said = {"eth_chainId": "0x63564c40", "hmyv2_blockNumber": 7, "hmyv2_getNodeMetadata": METADATA}
+    made = await found({**QUIET, **said, "hmyv2_getShardID": 0})
+    assert (made.chain_id, made.head, made.shard, made.role) == (1666600000, 7, 0, "explorer, archive")
+    assert made.latency is not None
 
 
 async def test_another_node_says_its_software() -> None:
-    made = await found(
-        {"eth_chainId": "0x1", "eth_blockNumber": "0x10", "web3_clientVersion": "Geth/v1\x1b[2J"}, ETHEREUM
-    )
-    assert (made.chain_id, made.head, made.shard, made.role) == (1, 16, -1, r"Geth/v1\x1b[2J")
+    said = {"eth_chainId": "0x1", "eth_blockNumber": "0x10", "web3_clientVersion": "Geth/v1\x1b[2J"}
+    made = await found({**QUIET, **said}, "ethereum")
+    assert (made.chain_id, made.head, made.shard, made.role) == (1, 16, None, r"Geth/v1\x1b[2J")
 
 
 async def test_a_node_that_is_silent_about_itself_is_not_wrong() -> None:
-    made = await found({"eth_chainId": "0x1", "hmyv2_blockNumber": 7})
-    assert (made.trouble, made.role) == ("", "unknown")
+    made = await found({**QUIET, "eth_chainId": "0x1", "hmyv2_blockNumber": 7})
+    assert (made.trouble, made.role) == ("", "")
 
 
 @pytest.mark.parametrize(
     ("replies", "trouble"),
     [
-        ({}, "no answer within 1 s"),
         ({"eth_chainId": "0x1"}, "no answer within 1 s"),
-        ({"eth_chainId": None}, "not a number"),
-        ({"eth_chainId": "one"}, "not a number"),
-        ({"eth_chainId": True}, "not a number"),
-        ({"eth_chainId": "0x" + "1" * 99}, "not a number"),
-        ({"eth_chainId": Answer(error=b'{"code":-32601,"message":"no such method"}')}, "eth_chainId: no such method"),
-        ({"eth_chainId": Answer(result=b"[" * 9)}, "cannot be read"),
+        ({"hmyv2_blockNumber": 7}, "does not tell its chain id"),
+        ({"hmyv2_blockNumber": 7, "eth_chainId": None}, "does not tell its chain id"),
+        ({"hmyv2_blockNumber": 7, "eth_chainId": "0x" + "1" * 99}, "does not tell its chain id"),
+        ({"hmyv2_blockNumber": "one"}, "what it tells as its head is no block number"),
+        ({"hmyv2_blockNumber": Answer(result=b"[" * 9)}, "what it tells as its head is no block number"),
+        ({"hmyv2_blockNumber": REFUSAL}, "it answers its head with an error: no such method"),
     ],
 )
 async def test_a_node_without_chain_or_head_is_trouble(replies: dict[str, Any], trouble: str) -> None:
-    assert trouble in (await found(replies)).trouble
+    assert trouble in (await found({**QUIET, **replies})).trouble
 
 
 @pytest.mark.parametrize(
     ("replies", "trouble"),
     [
         ({"hmyv2_blockNumber": 7}, "answers hmyv2_blockNumber: a harmony node, not one of ethereum"),
-        ({"hmyv2_blockNumber": Answer(error=b'{"code":-32601,"message":"no such method"}')}, ""),
+        ({"hmyv2_blockNumber": REFUSAL}, ""),
         ({"hmyv2_blockNumber": "a page"}, ""),
         ({}, ""),
     ],
 )
 async def test_a_node_of_another_chain_is_known_by_what_it_answers(replies: dict[str, Any], trouble: str) -> None:
-    said = Said({"eth_chainId": "0x63564c40", "eth_blockNumber": "0x10", **replies})
-    asked = ProbedNode(said, 1.0)
-    assert (await of_its_chain(await find(finding(), ETHEREUM, asked), "ethereum", asked)).trouble == trouble
+    made = await found({**QUIET, "eth_chainId": "0x63564c40", "eth_blockNumber": "0x10", **replies}, "ethereum")
+    assert made.trouble == trouble
 
 
 async def test_a_node_that_answers_as_another_chain_alone_is_told_by_its_name() -> None:
-    refusal = Answer(error=b'{"code":-32601,"message":"no such method"}')
-    asked = ProbedNode(Said({"eth_chainId": "0x1", "hmyv2_blockNumber": refusal, "eth_blockNumber": "0x10"}), 1.0)
-    made = await of_its_chain(await find(finding(), HARMONY, asked), "harmony", asked)
-    assert made.trouble == "hmyv2_blockNumber: no such method; it answers eth_blockNumber: a node of ethereum?"
+    made = await found({**QUIET, "eth_chainId": "0x1", "hmyv2_blockNumber": REFUSAL, "eth_blockNumber": "0x10"})
+    wrong = "it answers its head with an error: no such method; it answers eth_blockNumber: a node of ethereum?"
+    assert made.trouble == wrong
 
 
-async def test_a_node_of_which_nothing_comes_is_asked_no_more() -> None:
+async def test_a_node_of_which_nothing_comes_is_not_asked_for_the_head_of_other_chains() -> None:
     said = Said({})
-    asked = ProbedNode(said, 1.0)
-    made = await of_its_chain(await find(finding(), HARMONY, asked), "harmony", asked)
-    assert (made.trouble, said.asked) == ("no answer within 1 s", ["eth_chainId"])
+    made = await find(finding(), said, chains.load("harmony"), 1.0)
+    assert (made.trouble, "eth_blockNumber" in said.asked) == ("no answer within 1 s", False)
 
 
 async def test_nodes_are_asked_as_what_they_are_not_too() -> None:
@@ -123,12 +115,6 @@ async def test_nodes_are_asked_as_what_they_are_not_too() -> None:
         network = NetworkSettings.model_validate({"chain": "ethereum", "nodes": [node.url]})
         (made,) = await probe_network("x", network)
         assert "a harmony node" in made.trouble
-
-
-def test_a_role_is_a_few_words() -> None:
-    assert role_of({"role": "Validator", "archive": False, "version": "v"}) == "Validator"
-    assert role_of({"role": None, "archive": True, "version": "v"}) == "archive"
-    assert role_of({"role": None, "archive": None, "version": "v" * 99}).endswith("…")
 
 
 def network(**fields: Any) -> NetworkSettings:
@@ -146,11 +132,11 @@ def test_a_node_far_behind_the_best_is_wrong_and_one_a_little_behind_is_not() ->
 
 def test_the_odd_chain_id_is_wrong_and_its_head_sets_no_measure() -> None:
     judged = judge([finding(chain_id=1, head=5), finding(chain_id=1, head=5), finding(chain_id=2, head=900)], network())
-    assert [one.trouble for one in judged] == ["", "", "chain id 2, most nodes say 1"]
+    assert [one.trouble for one in judged] == ["", "", "it serves chain id 2, not 1"]
 
 
 def test_the_chain_id_of_the_settings_counts_more_than_the_most() -> None:
-    assert judge([finding(chain_id=1, head=5)], network(chain_id=7))[0].trouble == "chain id 1, the settings say 7"
+    assert judge([finding(chain_id=1, head=5)], network(chain_id=7))[0].trouble == "it serves chain id 1, not 7"
 
 
 def test_a_node_that_is_wrong_anyway_is_no_measure_for_the_others() -> None:
@@ -196,7 +182,7 @@ async def test_blocks_0_and_1_are_asked_for(told: Any, genesis: str | None) -> N
     other = {"hash": "0x" + "cd" * 32}
     for zero, one in ((told, other), (other, told)):
         blocks = {'eth_getBlockByNumber ["0x0",false]': zero, 'eth_getBlockByNumber ["0x1",false]': one}
-        made = await found({"eth_chainId": "0x1", "eth_blockNumber": "0x10", **blocks}, ETHEREUM)
+        made = await found({**QUIET, "eth_chainId": "0x1", "eth_blockNumber": "0x10", **blocks}, "ethereum")
         hashes = (genesis, other["hash"]) if zero is told else (other["hash"], genesis)
         assert (made.genesis, made.block_one, made.trouble) == (*hashes, "")
 
@@ -209,9 +195,9 @@ async def test_real_sockets_give_findings_in_the_order_of_the_nodes() -> None:
     async with harmony_nodes(2) as (first, second):
         second.knobs.lag = 30
         made = await probe_network("net", network(nodes=[first.url, second.url, "http://127.0.0.1:1"]))
-    assert [one.head for one in made] == [200, 170, -1]
+    assert [one.head for one in made] == [200, 170, None]
     assert [bool(one.trouble) for one in made] == [False, True, True]
-    assert made[0].role == "ExplorerNode, archive"
+    assert made[0].role == "explorer, archive, observer"
 
 
 async def test_an_evm_node_is_asked_its_own_way() -> None:
