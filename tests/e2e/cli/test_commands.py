@@ -15,7 +15,6 @@ import pytest
 
 from rpcaccel.cli import completion
 from rpcaccel.cli.main import run
-from rpcaccel.core import client_limits
 from rpcaccel.simnode.server.factories import ethereum_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.e2e.cli.command_process import CommandProcess, Told
@@ -73,87 +72,6 @@ async def test_a_node_of_another_chain_or_a_silent_one_is_refused_unless_forced(
         forced = await tell("node", "add", foreign.url, "--id", "foreign", "--force")
         assert forced.code == 0
         assert (await fleet.proxy.node_in("wrong-chain", "foreign"))["id"] == "foreign"
-
-
-@pytest.mark.parametrize(
-    ("text", "code", "said"),
-    [
-        ("ftp://u:hunter2@a", 2, "the node: expected an address http://HOST"),
-        ("http://a,weight=x", 2, "the node: expected a whole number as weight"),
-        ("http://a,wieght=2", 2, "did you mean weight= for wieght=?"),
-    ],
-)
-async def test_a_node_that_is_written_wrongly_is_said(tell: Tell, text: str, code: int, said: str) -> None:
-    told = await tell("node", "add", text)
-    assert (told.code, said in told.err, "hunter2" in told.err) == (code, True, False)
-
-
-async def test_a_network_or_a_header_that_is_none_is_said(tell: Tell) -> None:
-    assert (
-        "no network is called mars; there is: harmony-s0"
-        in (await tell("node", "add", "http://a", "--network", "mars")).err
-    )
-    assert "--header: expected 'NAME: VALUE'" in (await tell("node", "add", "http://a", "--header", "X-Key")).err
-    assert 'headers."X Y": found this name' in (await tell("node", "add", "http://a", "--header", "X Y: 1")).err
-
-
-async def test_a_removal_says_what_the_node_does_and_waits_for_a_yes(
-    fleet: Fleet, commands: CommandProcess, tmp_path: Path
-) -> None:
-    name = fleet.nodes[0].name
-    words = ("node", "remove", name, "--admin", fleet.proxy.admin)
-    nobody = await commands.run(*words, folder=tmp_path)
-    assert (nobody.code, "nothing is changed; --yes does it without asking" in nobody.err) == (130, True)
-    refused = await commands.run(*words, folder=tmp_path, answer="n\n")
-    assert "Of the 2 other nodes 2 take calls now." in refused.err
-    assert f"Remove {NETWORK}/{name}?" in refused.err
-    assert refused.out.startswith("nothing to change; revision ")
-    agreed = await commands.run(*words, folder=tmp_path, answer="y\n")
-    assert (agreed.code, f"nodes.{name}: " in agreed.out) == (0, True)
-    assert name not in await fleet.proxy.nodes()
-
-
-async def test_clients_are_listed_with_what_was_refused(fleet: Fleet, tell: Tell) -> None:
-    key = client_limits.make(b"k" * client_limits.RANDOM_BYTES)
-    holder = {"hashes": [client_limits.hashed(key)], "rate": 1, "burst": 1}
-    await fleet.proxy.changed({"clients": {"keys": {"my-dapp": holder}}})
-    body = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_blockNumber","params":[]}'
-    for _ in range(3):
-        await fleet.proxy.post(body, **{"X-Api-Key": key})
-
-    async def counted() -> bool:
-        listed = (await tell("clients", "--json")).json["clients"]
-        return any(one["name"] == "my-dapp" and one["calls_total"] and one["limited_total"] for one in listed)
-
-    await until("the calls of the holder", counted)
-    row = next(line for line in (await tell("clients")).out.splitlines() if line.startswith("my-dapp"))
-    assert "rate: " in row
-
-
-async def test_every_command_that_asks_it_tells_programs_in_json_alone(fleet: Fleet, tell: Tell) -> None:
-    asked: dict[tuple[str, ...], str] = {
-        ("nodes",): "nodes",
-        ("clients",): "clients",
-        ("subscriptions",): "subscriptions",
-        ("weight", fleet.nodes[0].name, "3"): "change",
-        ("drain", fleet.nodes[0].name): "change",
-        ("drain", fleet.nodes[0].name, "--end"): "change",
-        ("explain", "hmyv2_blockNumber"): "method",
-        ("purge", "--all", "--yes"): "memory",
-        ("settings", "get"): "networks",
-        ("settings", "set", "log.level=debug"): "change",
-        ("settings", "undo"): "change",
-        ("settings", "history", "-n", "2"): "changes",
-    }
-    for command, member in asked.items():
-        told = await tell(*command, "--json")
-        assert (told.code, told.err) == (0, ""), command
-        assert member in told.json, command
-    text = (await tell("settings", "history", "-n", "2")).out.splitlines()
-    assert [line.partition("Z  ")[2] for line in text] == [
-        'local (cli)  log.level: "debug" -> "info"',
-        'local (cli)  log.level: "info" -> "debug"',
-    ]
 
 
 async def test_measurements_and_recordings_are_told_to_programs_in_json_alone(

@@ -17,10 +17,9 @@ import pytest
 
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
-from tests.e2e.cli.command_process import CommandProcess
 from tests.support import waiting
 from tests.support.fleet import Fleet
-from tests.support.running import HARMONY, LOCAL, Running, found, until
+from tests.support.running import Running, found, until
 from tests.support.services import START_SECONDS, Program
 
 ADDRESSES = count()
@@ -125,14 +124,6 @@ async def test_nodes_are_drained_added_and_removed_while_it_serves(pair: Fleet) 
         assert await served_by(proxy) == {c: 60}
     assert callers.failed == []
     assert set(await proxy.nodes()) == {c}
-
-
-async def test_a_change_that_makes_no_sense_changes_nothing_anywhere(pair: Fleet) -> None:
-    before = (await pair.proxy.changed(weights(**{"node-0": 0, "node-2": 0})))["revision"]
-    status, told = await pair.proxy.change({**weights(**{"node-0": 5, "node-1": 5000}), "workers": 3})
-    assert (status, [error["path"] for error in told["errors"]]) == (422, ["networks.harmony-s0.nodes.node-1.weight"])
-    assert (await pair.proxy.api("settings"))["revision"] == before
-    assert await served_by(pair.proxy) == {"node-1": 60}
 
 
 async def test_a_worker_that_does_not_adopt_a_change_takes_it_back_everywhere(pair: Fleet) -> None:
@@ -314,11 +305,3 @@ async def test_changes_survive_a_restart_and_the_start_says_whether_they_or_a_fl
 
 OVERLAID = ("overruled by", "and holds")
 """What the start says of a flag and of an earlier change of the same setting."""
-
-
-async def test_without_a_password_others_are_not_let_near(commands: CommandProcess, tmp_path: Path) -> None:
-    flags = (*HARMONY, *LOCAL[:2], "--admin", "0.0.0.0:0")
-    code, _, said = await commands.run("serve", "http://127.0.0.1:1", *flags, folder=tmp_path)
-    assert code == 2
-    assert "has no password" in said
-    assert "(from --admin)" in said

@@ -9,13 +9,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import aiohttp
 import pytest
 
-from rpcaccel.controlplane.workers.sockets import address_of, bind
-from tests.e2e.cli.command_process import CommandProcess
 from tests.support.running import LOCAL, found, until
 from tests.support.services import Program
 
@@ -56,13 +53,3 @@ async def test_it_is_up_at_once_shows_the_page_and_ends_without_a_word(
     assert written[0] == "rpcaccel serves"
     assert written[-1] == "Ctrl-C ends it."
     assert len(written) == 8
-
-
-async def test_a_port_that_is_taken_is_one_line(commands: CommandProcess, tmp_path: Path) -> None:
-    with bind("127.0.0.1:0", "x") as taken:
-        taken.listen()
-        listen = ("--listen", address_of(taken), "--admin", "127.0.0.1:0")
-        code, out, err = await commands.run("demo", *listen, folder=tmp_path)
-    assert code == 1
-    (line,) = err.splitlines()
-    assert ("listen: cannot listen on" in line, out) == (True, "")

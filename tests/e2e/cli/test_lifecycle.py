@@ -6,16 +6,15 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
 
-from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_chain
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet, GatedNode
 from tests.support.running import Metrics, Serve, until
-from tests.support.services import Program
 
 BLOCK = "hmyv2_getBlockByNumber"
 
@@ -157,27 +156,6 @@ async def test_two_workers_serve_one_port_and_are_counted_together(pair: Fleet) 
 def grown(name: str, before: Metrics, after: Metrics, **labels: str) -> float:
     """By how much a counter has grown from one scrape to another."""
     return after.sum(name, **labels) - before.sum(name, **labels)
-
-
-async def test_workers_end_with_their_supervisor_even_when_it_is_killed(serve: Serve) -> None:
-    async with harmony_nodes(1) as nodes:
-        proxy = await serve(nodes, "--workers", "2")
-        workers = children(proxy.program.pid)
-        assert len(workers) >= 2
-        await asyncio.to_thread(proxy.program.kill)
-
-        async def gone() -> bool:
-            return not any(alive(pid) for pid in workers)
-
-        await until("the workers gone", gone)
-
-
-async def test_a_taken_port_is_one_clear_line(pair: Fleet, new_program: Callable[..., Program]) -> None:
-    taken = pair.proxy.url.removeprefix("http://")
-    second = new_program("serve", pair.nodes[0].url, "--listen", taken, "--admin", "127.0.0.1:0", "--workers", "2")
-    assert await asyncio.to_thread(second.wait) == 1
-    assert second.output == f"rpcaccel: listen: cannot listen on {taken}: Address already in use\n"
-    assert (await pair.proxy.call("eth_chainId")).status == 200
 
 
 async def test_a_worker_that_hangs_is_ended_and_replaced_and_it_is_said(pair: Fleet) -> None:

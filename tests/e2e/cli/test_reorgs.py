@@ -83,6 +83,7 @@ async def questions(node: Node) -> list[tuple[str, list[Any]]]:
         block = await node.call("eth_getBlockByNumber", hex(number), False)
         asked += [
             ("eth_getBlockByNumber", [hex(number), True]),
+            ("eth_getBlockByHash", [block["hash"], False]),
             ("eth_getBlockTransactionCountByNumber", [hex(number)]),
             ("eth_getTransactionByBlockNumberAndIndex", [hex(number), "0x0"]),
             ("eth_getBlockReceipts", [hex(number)]),

@@ -111,19 +111,6 @@ async def test_harmonys_own_paths_and_gzip_in_both_directions(fleet: Fleet) -> N
     assert b"/harmony-s0" in missed.body
 
 
-async def test_a_node_of_another_chain_is_never_asked_and_that_is_said(fleet: Fleet) -> None:
-    stranger = fleet.nodes[1]
-    stranger.knobs.turn({"chain_id": 1666600000, "network_id": 1})
-    await fleet.look(stranger)
-    replies = await fleet.proxy.load([("hmyv2_getBlockByNumber", [number, {}]) for number in range(1, 61)])
-    assert {reply.node for reply in replies} == {"node-0", "node-2"}
-    assert stranger.counts.asked("hmyv2_getBlockByNumber") == 0
-    told = await fleet.proxy.node_in("wrong-chain", "node-1")
-    assert told["eligible"] is False
-    assert "1666600000" in told["why"]
-    assert "1666700000" in told["why"]
-
-
 async def test_a_lagging_node_is_not_asked_about_a_block_above_its_head(fleet: Fleet) -> None:
     fleet.nodes[2].knobs.stall = True
     head = fleet.nodes[0].chain.advance(5)
@@ -177,22 +164,6 @@ async def test_it_starts_while_no_node_answers_and_serves_once_one_does(serve: S
         assert (await proxy.call("hmyv2_blockNumber")).result == 200
         await asyncio.to_thread(proxy.program.wait_for, "answers.*node=late")
     assert "Traceback" not in proxy.program.output
-
-
-async def test_identical_calls_under_way_make_one_node_call(fleet: Fleet) -> None:
-    for node in fleet.nodes:
-        node.hold("hmyv2_getBlocks")
-
-    async def under_way() -> bool:
-        return (await fleet.proxy.metrics()).sum("rpcaccel_calls_in_flight") == 20
-
-    calling = asyncio.create_task(fleet.proxy.load([("hmyv2_getBlocks", [1, 20, {}])] * 20, at_once=20))
-    await until("all of them under way", under_way)
-    for node in fleet.nodes:
-        node.release()
-    replies = await calling
-    assert fleet.asked("hmyv2_getBlocks") == 1
-    assert sorted(reply.cache for reply in replies) == ["flight"] * 19 + ["miss"]
 
 
 def _as_text(value: Any) -> bytes:

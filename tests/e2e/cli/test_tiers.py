@@ -11,7 +11,6 @@ from itertools import pairwise
 import pytest
 import pytest_asyncio
 
-from rpcaccel.core.memo import MIN_BYTES
 from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
 from tests.support import waiting
 from tests.support.fixtures import shared
@@ -39,22 +38,6 @@ async def stored(proxy: Running, entries: int) -> None:
         return (await proxy.metrics()).sum("rpcaccel_tier_stored_total", tier="redis") >= entries
 
     await until(f"{entries} entries in Redis", holds)
-
-
-async def test_memory_alone_serves_hits_and_stays_within_its_bytes(fleet: Fleet) -> None:
-    proxy = fleet.proxy
-    await proxy.changed({"memory": {"size": "100KB"}})
-    assert sources(await proxy.load(about(range(1, 51)))) == {"miss": 50}
-    assert sources(await proxy.load(about(range(1, 51)))) == {"memory": 50}
-    evicted = {"tier": "memory", "reason": "evicted"}
-    before = (await proxy.metrics()).sum("rpcaccel_tier_removed_total", **evicted)
-    await proxy.load(about(range(51, 1001)))
-    told = await proxy.metrics()
-    limit = told.sum("rpcaccel_tier_limit_bytes", tier="memory")
-    assert limit == 90_000 + MIN_BYTES  # so small a cache has a tenth less, and what remembering calls takes at least
-    assert 50_000 < told.sum("rpcaccel_tier_bytes", tier="memory") <= limit
-    assert told.sum("rpcaccel_tier_removed_total", **evicted) > before + 100
-    assert not any(sample.labels.get("tier") == "redis" for sample in told.samples)
 
 
 @pytest.mark.smoke
@@ -140,19 +123,3 @@ async def test_a_redis_killed_under_load_costs_no_call_and_comes_back(on_redis: 
     assert [line for line, following in pairwise(said()) if line == following] == []
     assert "has no maxmemory" in proxy.program.output
     assert all("result" in reply.json for reply in replies)
-
-
-async def test_a_redis_that_hangs_costs_no_call(on_redis: tuple[Running, RedisServer]) -> None:
-    proxy, redis = on_redis
-    await proxy.load(about(range(1701, 1711)))
-    redis.freeze()
-    try:
-        loop = asyncio.get_running_loop()
-        slowest, since = 0.0, loop.time()
-        for number in range(1800, 1840):
-            began = loop.time()
-            assert (await proxy.call(COUNT, number)).cache == "miss"
-            slowest = max(slowest, loop.time() - began)
-    finally:
-        redis.thaw()
-    print(f"40 calls beside a hanging Redis in {loop.time() - since:.2f} s, the slowest in {slowest * 1000:.0f} ms")

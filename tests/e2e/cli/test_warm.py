@@ -201,22 +201,3 @@ async def test_files_and_methods_that_do_not_fit_are_named(warming: Warming) -> 
         code, output = await warming.end("--blocks", "1..5", *flags)
         assert code == 2
         assert said in output
-
-
-async def test_what_is_on_disk_alone_is_there_for_the_next_run(
-    serve: Serve, commands: CommandProcess, tmp_path: Path
-) -> None:
-    async with harmony_nodes(1) as (node,):
-        patient = {"RPCACCEL_DISK__READ_TIMEOUT": "10s"}
-        running = await serve([node], *HARMONY, "--disk", tmp_path / "cache", env=patient)
-        warming = Warming(running, commands, tmp_path)
-        flags = ("--blocks", "1..50", "--methods", f"{BLOCK},eth_getTransactionReceipt")
-        code, output = await warming.end(*flags)
-        assert code == 0, output
-        assert "memory alone" not in output
-        await running.changed({"memory": {"size": 0}})
-        asked = node.counts.asked(BLOCK)
-        again = await warming.done(*flags)
-        assert again["sources"] == {"disk": again["calls"]}
-        assert again["calls"] > 100
-        assert node.counts.asked(BLOCK) == asked

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
 import pytest
+from typer.testing import CliRunner, Result
 
-from rpcaccel.cli.main import run
+from rpcaccel.cli.main import app, run
 from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import SampleView
@@ -23,6 +24,7 @@ class Said(NamedTuple):
 
 
 Ask = Callable[..., Awaitable[Said]]
+Answer = Callable[..., Awaitable[Result]]
 
 
 @pytest.fixture
@@ -54,3 +56,13 @@ def ask(admin: Admin, capsys: pytest.CaptureFixture[str]) -> Ask:
         return Said(code, *capsys.readouterr())
 
     return asked
+
+
+@pytest.fixture
+def answer(admin: Admin) -> Answer:
+    """`await answer("y\\n", "node", "remove", "a")`: a command that asks the operator, and what is answered."""
+
+    async def answered(text: str, *arguments: str) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, "--admin", admin.address], text)
+
+    return answered

@@ -17,7 +17,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
 from tests.support.watched_nodes import WatchedNodes
-from tests.unit.cli.conftest import Ask
+from tests.unit.cli.conftest import Answer, Ask
 from tests.unit.controlplane.documents.test_worth import reported
 
 
@@ -54,11 +54,29 @@ async def test_with_yes_nobody_is_asked_and_without_a_suggestion_nothing_is_done
 ) -> None:
     nothing = await ask("nodes", "--report", "--apply", "--yes")
     assert (nothing.code, nothing.out.startswith(f"{NETWORK}: too early to compare")) == (0, True)
+    told = json.loads((await ask("nodes", "--report", "--apply", "--yes", "--json")).out)
+    assert (told["applied"], "too early" in told["unchanged"][NETWORK]) == ([], True)
     await lives(admin, view)
     done = json.loads((await ask("nodes", "--report", "--apply", "--yes", "--json")).out)
     assert done["applied"][0]["network"] == NETWORK
     assert "(suggested by the last hour: the mean would have been " in (await ask("settings", "history")).out
     assert weights(control)[0] > 5
+
+
+async def test_suggested_weights_are_applied_after_a_yes_and_after_nothing_else(
+    answer: Answer, admin: Admin, view: SampleView, control: SampleControl
+) -> None:
+    await lives(admin, view)
+    refused = await answer("n\n", "nodes", "--report", "--apply")
+    assert (refused.exit_code, refused.stdout, control.ledger.revision) == (0, "", 1)
+    assert "  a: weight 5 -> " in refused.stderr
+    assert f"Apply these weights to {NETWORK}? [y/N]" in refused.stderr
+    nobody = await answer("", "nodes", "--report", "--apply")
+    assert (nobody.exit_code, control.ledger.revision) == (1, 1)  # of typer; `run` makes 130 of it
+    assert "nothing is changed; --yes does it without asking" in nobody.stderr
+    agreed = await answer("y\n", "nodes", "--report", "--apply")
+    assert (agreed.exit_code, control.ledger.revision) == (0, 2)
+    assert agreed.stdout.startswith(f"revision 2: networks.{NETWORK}.nodes.a.weight: 5 -> ")
 
 
 @pytest.mark.parametrize("options", [["--apply"], ["--over", "day"], ["--report", "--yes"]])

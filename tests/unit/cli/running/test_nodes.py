@@ -12,7 +12,7 @@ from rpcaccel.cli.main import run
 from rpcaccel.cli.running.nodes import NODES, doing, met
 from rpcaccel.cli.terminal import Listing, table
 from tests.support.sample_control import SampleControl
-from tests.unit.cli.conftest import Ask
+from tests.unit.cli.conftest import Answer, Ask
 
 
 async def test_the_nodes_are_listed(ask: Ask) -> None:
@@ -121,14 +121,40 @@ async def test_a_node_is_added_once_it_was_asked_and_removed_again(ask: Ask, con
 async def test_a_node_that_cannot_be_added_is_refused_with_what_was_expected(ask: Ask, control: SampleControl) -> None:
     for arguments, expected in (
         (("http://x.example", "--network", "mars"), "no network is called mars; there is: harmony-s0"),
+        (("ftp://u:hunter2@a",), "the node: expected an address http://HOST"),
+        (("http://a,wieght=2",), "did you mean weight= for wieght=?"),
         (("http://x.example,weight=many",), "the node: expected a whole number as weight"),
         (("http://x.example,weight=-1",), "the node: expected a weight of 0 to 1000"),
         (("http://x.example", "--header", "none"), "--header: expected 'NAME: VALUE'"),
+        (("http://x.example", "--header", "X Y: 1"), 'headers."X Y": found this name'),
     ):
         said = await ask("node", "add", *arguments)
         assert said.code != 0
-        assert expected in said.err
+        assert (expected in said.err, "hunter2" in said.err) == (True, False)
     assert control.ledger.revision == 1
+
+
+async def test_a_removal_says_what_the_node_does_and_waits_for_a_yes(answer: Answer, control: SampleControl) -> None:
+    nobody = await answer("", "node", "remove", "b")
+    assert "nothing is changed; --yes does it without asking" in nobody.stderr
+    refused = await answer("n\n", "node", "remove", "b")
+    assert "Of the 2 other nodes 1 take calls now.\nRemove harmony-s0/b?" in refused.stderr
+    assert refused.stdout == "nothing to change; revision 1\n"
+    agreed = await answer("y\n", "node", "remove", "b")
+    assert (agreed.exit_code, "nodes.b: " in agreed.stdout) == (0, True)
+    assert [node.id for node in control.ledger.settings.networks["harmony-s0"].nodes] == ["a", "c"]
+
+
+async def test_every_change_is_told_to_programs_in_json_alone(ask: Ask) -> None:
+    for command in (
+        ("weight", "b", "3"),
+        ("drain", "b"),
+        ("drain", "b", "--end"),
+        ("settings", "set", "log.level=debug"),
+        ("settings", "undo"),
+    ):
+        told = await ask(*command, "--json")
+        assert (told.code, told.err, "change" in json.loads(told.out)) == (0, "", True), command
 
 
 def test_a_tried_node_and_what_a_node_does_are_told_in_words() -> None:
