@@ -36,29 +36,19 @@ from rpcaccel.dataplane.output import shield
 OK, WRONG, USAGE, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
 app = typer.Typer(name="rpcaccel", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-app.command()(serve)
-app.command()(demo)
-app.command()(check)
-app.command()(explain)
-app.command()(purge)
-app.command()(warm)
-app.command()(nodes)
+for command in (serve, demo, check, explain, purge, warm, nodes):
+    app.command()(command)
 app.add_typer(node)
 app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a number below 0
-app.command()(drain)
-app.command()(clients)
-app.command()(subscriptions)
-app.command()(hosts)
-app.command()(errors)
+for command in (drain, clients, subscriptions, hosts, errors):
+    app.command()(command)
 app.add_typer(alerts)
 app.add_typer(settings)
-app.command()(simnode)
-app.command()(key)
-app.command()(passwd)
+for command in (simnode, key, passwd):
+    app.command()(command)
 app.add_typer(bench.app)
-app.command()(record)
-app.command()(replay)
-app.command()(completion.completion)
+for command in (record, replay, completion.completion):
+    app.command()(command)
 
 
 def _version(wanted: bool) -> None:

@@ -23,14 +23,6 @@ from rpcaccel.warming.warming_limits import (
 from tests.support.instant_time import instantly
 
 
-def test_calls_keep_their_distance() -> None:
-    pace = Pace(10)
-    assert pace.wait(100.0) <= 0
-    pace.take(100.0)
-    assert abs(pace.wait(100.0) - 0.1) < 1e-9
-    assert pace.wait(100.2) <= 0
-
-
 def test_a_late_timer_is_made_up_for_and_a_pause_is_not() -> None:
     pace = Pace(10)
     pace.take(100.0)
@@ -103,29 +95,6 @@ async def test_no_call_is_handed_out_before_the_use_is_known() -> None:
 
 
 @instantly
-async def test_no_more_calls_are_handed_out_than_there_are_to_spare() -> None:
-    use = Use(3)
-    guard = QuotaGuard(use.read)
-    await guard.look()
-    handed = 0
-    while guard.free:
-        guard.spend()
-        handed += 1
-    assert handed == 3
-    assert guard.left == 0
-
-
-@instantly
-async def test_what_cost_no_node_anything_is_given_back() -> None:
-    guard = QuotaGuard(Use(1).read)
-    await guard.look()
-    guard.spend()
-    assert not guard.free
-    guard.spend(-1)
-    assert guard.free
-
-
-@instantly
 async def test_calls_that_may_not_be_counted_yet_are_taken_off() -> None:
     guard = QuotaGuard(Use(10).read)
     await guard.look()
@@ -148,21 +117,6 @@ async def test_when_all_is_spent_it_waits_until_the_use_is_counted_and_looks_aga
     assert (len(use.looks), guard.free) == (2, False)  # the calls may not be in that use yet
     await asyncio.sleep(QUOTA_LOOK_SECONDS)
     assert (len(use.looks), guard.free) == (3, True)
-    watching.cancel()
-
-
-@instantly
-async def test_it_says_why_it_hands_out_none_and_goes_on_when_there_is_something_again() -> None:
-    use = Use(0)
-    guard = QuotaGuard(use.read)
-    await guard.look()
-    assert (guard.free, guard.why) == (False, "spent")
-    watching = asyncio.create_task(guard.watch())
-    use.found = Spare(5, "spent")
-    await asyncio.sleep(QUOTA_LOOK_SECONDS - 1)
-    assert not guard.free
-    await asyncio.sleep(2)
-    assert (guard.free, guard.why) == (True, "")
     watching.cancel()
 
 

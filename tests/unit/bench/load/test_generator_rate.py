@@ -27,13 +27,11 @@ def calls() -> Iterator[LoadCall]:
 
 async def test_as_many_calls_leave_as_are_due() -> None:
     responder = Responder()
-    async with responding(responder) as url:
-        pool = ConnectionPool(parse(url), 64)
+    async with responding(responder) as url, ConnectionPool(parse(url), 64) as pool:
         run = LoadGenerator(pool, timeout=60.0, late_most=ALWAYS)
         series = await run.run(constant(calls(), rate=500, seconds=0.4), Watch())
         assert series.calls == responder.calls == 200
         assert run.summary().failures == 0
-        await pool.close()
 
 
 async def test_a_stall_is_counted_against_every_call_that_was_due_meanwhile() -> None:
@@ -75,20 +73,18 @@ async def test_a_rate_that_cannot_be_held_is_given_up_and_not_sent_to_the_end() 
     """By a clock that goes on by ten milliseconds whenever it is looked at: no machine is as slow."""
     ticks = itertools.count()
     responder = Responder()
-    async with responding(responder) as url:
-        pool = ConnectionPool(parse(url), 2)
+    async with responding(responder) as url, ConnectionPool(parse(url), 2) as pool:
         run = LoadGenerator(pool, timeout=60.0, clock=lambda: next(ticks) / 100)
         async with asyncio.timeout(HANGS):
             await run.run(constant(calls(), rate=1000, seconds=10.0), Watch())  # ten thousand calls
         assert 100 < run.summary().calls == responder.calls < 1000
         assert not run.held.yes
         assert run.held.sent < 900
-        await pool.close()
 
 
 async def test_answers_are_read_and_a_stop_is_seen_while_much_is_overdue() -> None:
-    async with responding() as url:
-        pool, watch = ConnectionPool(parse(url), 2), Watch()
+    async with responding() as url, ConnectionPool(parse(url), 2) as pool:
+        watch = Watch()
         run = LoadGenerator(pool, timeout=30.0, late_most=ALWAYS)
         running = asyncio.create_task(run.run(constant(calls(), rate=1e6, seconds=60.0), watch))
         while not run.total().calls:
@@ -97,12 +93,11 @@ async def test_answers_are_read_and_a_stop_is_seen_while_much_is_overdue() -> No
         async with asyncio.timeout(HANGS):
             await running
         assert run.summary().calls < 1_000_000
-        await pool.close()
 
 
 async def test_a_stopped_run_keeps_what_it_has() -> None:
-    async with responding() as url:
-        pool, watch = ConnectionPool(parse(url), 4), Watch()
+    async with responding() as url, ConnectionPool(parse(url), 4) as pool:
+        watch = Watch()
         run = LoadGenerator(pool, timeout=60.0, late_most=ALWAYS)
         running = asyncio.create_task(run.run(constant(calls(), rate=200, seconds=60.0), watch))
         await until(lambda: run.total().calls >= 5)
@@ -110,4 +105,3 @@ async def test_a_stopped_run_keeps_what_it_has() -> None:
         await running
         assert 5 <= run.summary().calls < 12_000
         assert run.held.sent > 0
-        await pool.close()

@@ -18,8 +18,7 @@ from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 
 @pytest.mark.parametrize("nodes", [harmony_nodes, ethereum_nodes])
 async def test_every_kind_of_call_is_answered(nodes: Callable[..., Any]) -> None:
-    async with nodes(1) as (node,):
-        pool = ConnectionPool(parse(node.url), 1)
+    async with nodes(1) as (node,), ConnectionPool(parse(node.url), 1) as pool:
         ask = asking(pool)
         visitors = Visitors(await learn(ask), Random(1))
         calls = list(islice(visitors, 150))
@@ -27,7 +26,6 @@ async def test_every_kind_of_call_is_answered(nodes: Callable[..., Any]) -> None
         for call in calls:
             assert await ask(call.method, msgspec.json.decode(call.params)) is not None, call
         assert 3 <= len(visitors.page()) < 15
-        await pool.close()
 
 
 def test_the_popular_are_asked_about_far_more_often() -> None:

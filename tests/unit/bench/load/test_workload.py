@@ -25,8 +25,7 @@ from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 
 
 async def test_the_ten_methods_are_answered_by_a_harmony_node_without_an_error() -> None:
-    async with harmony_nodes(1) as (node,):
-        pool = ConnectionPool(parse(node.url), 1)
+    async with harmony_nodes(1) as (node,), ConnectionPool(parse(node.url), 1) as pool:
         ask = asking(pool)
         world = await learn(ask)
         assert (world.chain, world.head, world.methods) == ("harmony", node.head, HARMONY)
@@ -35,19 +34,16 @@ async def test_the_ten_methods_are_answered_by_a_harmony_node_without_an_error()
             call = draw(method, world, Random(1))
             assert await ask(method, msgspec.json.decode(call.params)) is not None, method
         assert await ask("hmyv2_call", [{"to": world.contract, "data": "0x70a08231"}, "latest"]) != "0x"
-        await pool.close()
 
 
 async def test_an_ethereum_node_is_asked_in_its_own_words() -> None:
-    async with ethereum_nodes(1) as (node,):
-        pool = ConnectionPool(parse(node.url), 1)
+    async with ethereum_nodes(1) as (node,), ConnectionPool(parse(node.url), 1) as pool:
         ask = asking(pool)
         world = await learn(ask)
         assert (world.chain, world.methods, world.validators) == ("ethereum", ETHEREUM, ())
         for method in ETHEREUM:
             call = draw(method, world, Random(1))
             assert await ask(method, msgspec.json.decode(call.params)) is not None, method
-        await pool.close()
 
 
 async def test_what_says_no_height_is_no_endpoint() -> None:
