@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.core import client_limits
 from tests.support.fleet import Fleet
 from tests.support.running import Running, until
 
 BLOCK = "hmyv2_getBlockByNumber"
-KEY = client_limits.make(b"s" * 32)
 
 
 async def group(proxy: Running, **wanted: Any) -> dict[str, Any] | None:
@@ -67,30 +65,6 @@ async def test_errors_of_several_workers_are_one_log_that_outlives_them(pair: Fl
     assert samples[0]["params"] == '["not a block", {}]'
     assert samples[0]["attempts"][0]["node"] in {node.name for node in pair.nodes}
     assert samples[0]["attempts"][0]["end"] == "invalid-params"
-
-
-async def test_failed_calls_are_told_with_the_node_the_method_and_the_client(fleet: Fleet) -> None:
-    proxy = fleet.proxy
-    keys = {"shop": {"hashes": [client_limits.hashed(KEY)]}}
-    await proxy.changed({"clients": {"keys": keys}, "networks": {"harmony-s0": {"attempts": 1}}})
-    bad = fleet.nodes[1]
-    bad.knobs.turn({"faults": {"error": 1.0}, "error_text": "the shop is shut", "fault_methods": [BLOCK]})
-
-    async def told() -> bool:
-        for number in range(100, 130):
-            await proxy.call(BLOCK, number, {}, path=f"/key/{KEY}")
-        await fleet.proxy.change({"all": True}, "purge", "POST")
-        notices = (await proxy.api("overview"))["attention"]
-        return any(f"most from node {bad.name}" in notice["text"] for notice in notices)
-
-    await until("attention", told)
-    (notice,) = (one for one in (await proxy.api("overview"))["attention"] if "failed" in one["text"])
-    assert notice["subject"] == "harmony-s0"
-    assert f"method {BLOCK}, client shop" in notice["text"]
-    found = await group(proxy, text="the shop is shut")
-    assert found is not None
-    assert (found["fault"], found["node"], found["client"]) == ("service", bad.name, "shop")
-    assert (await proxy.nodes())[bad.name]["failed"] > 0
 
 
 @pytest.mark.parametrize("size", [40])

@@ -67,36 +67,25 @@ async def started(new_program: Callable[..., Program], http: aiohttp.ClientSessi
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def mixed(anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    """A program over two networks and one without a node, with settings by file, environment and flags."""
+    """A program over two networks and one without a node."""
     folder = tmp_path_factory.mktemp("mixed")
     async with harmony_nodes(2) as nodes, aiohttp.ClientSession() as http:
         (folder / "rpcaccel.toml").write_text(
             f"""
             default_network = "harmony-s0"
-            [memory]
-            size = "10MB"
-            max_entry = "1MB"
-            [http]
-            max_batch = 7
             [networks.ethereum]
             chain = "ethereum"
             chain_id = 31337
             nodes = ["{anvil.url},id=anvil"]
             [networks.harmony-s0]
-            nodes = [{{ id = "a", url = "{nodes[0].url}" }}, {{ id = "b", url = "${{SECOND}}", weight = 0 }}]
+            nodes = ["{nodes[0].url}", "${{SECOND}}"]
             [networks.elsewhere]
             chain = "ethereum"
             nodes = ["http://127.0.0.1:1"]
             """
         )
-        told = {
-            "SECOND": nodes[1].url,
-            "RPCACCEL_NETWORKS__HARMONY_S0__NODES__B__WEIGHT": "3",
-            "RPCACCEL_MEMORY__SIZE": "20MB",
-            "RPCACCEL_MEMORY__MAX_ENTRY": "2MB",
-        }
-        flags = ("-c", folder / "rpcaccel.toml", *LOCAL, "--memory", "30MB", "--balancer", "peak_ewma")
-        with Program("serve", *flags, env=STEADY | told, cwd=folder) as program:
+        flags = ("-c", folder / "rpcaccel.toml", *LOCAL)
+        with Program("serve", *flags, env=STEADY | {"SECOND": nodes[1].url}, cwd=folder) as program:
             proxy = await found(program, http)
 
             async def others_serve() -> bool:
@@ -130,18 +119,6 @@ async def test_several_networks_are_served_at_once_each_on_its_path(mixed: Runni
     assert shown == {"ethereum", "harmony-s0", "elsewhere"}
     ready = await proxy.get(f"{proxy.url}/readyz")
     assert (ready.status, b"elsewhere" in ready.body, b"harmony-s0" in ready.body) == (503, True, False)
-
-
-async def test_flags_win_over_the_environment_and_that_over_the_file(mixed: Running) -> None:
-    assert (await mixed.metrics()).sum("rpcaccel_tier_limit_bytes", tier="memory") == 30e6
-    document = (await mixed.api("settings"))["document"]
-    assert document["memory"]["size"] == 30_000_000, "all three say it: the flag wins"
-    assert document["memory"]["max_entry"] == 2_000_000, "the environment wins over the file"
-    assert document["http"]["max_batch"] == 7, "only the file says it"
-    network = document["networks"]["harmony-s0"]
-    assert (network["nodes"]["b"]["weight"], network["balancer"]) == (3, "peak_ewma")
-    replies = await mixed.load([("hmyv2_getBlockByNumber", [number, {}]) for number in range(1, 41)])
-    assert "b" in {reply.node for reply in replies}, "its weight in the file is 0"
 
 
 async def test_no_secret_leaves_by_any_way(

@@ -1,10 +1,9 @@
-"""The disk tier as operators meet it: over kills, over a disk that refuses, and over a damaged file."""
+"""The disk tier as operators meet it: over kills."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 from pathlib import Path
 from typing import Any
@@ -39,15 +38,6 @@ async def in_tier(proxy: Running, name: str, least: float) -> None:
     await until(f"{name} of {least}", holds)
 
 
-async def said(proxy: Running, words: str) -> None:
-    """Wait until what calls for attention has these words."""
-
-    async def holds() -> bool:
-        return words in str((await proxy.api("overview"))["attention"])
-
-    await until(words, holds)
-
-
 @pytest.mark.smoke
 async def test_two_workers_that_are_killed_leave_what_they_wrote_to_those_after_them(
     serve: Serve, tmp_path: Path
@@ -68,35 +58,3 @@ async def test_two_workers_that_are_killed_leave_what_they_wrote_to_those_after_
         status, done = await proxy.change({"method": BLOCK}, "purge", "POST")
         assert (status, done["disk"], done["complete"]) == (200, len(NUMBERS), True)
         assert {reply.cache for reply in await proxy.load(calls())} <= {"miss", "flight"}
-
-
-async def test_a_disk_that_refuses_writes_is_left_alone_and_a_damaged_file_set_aside_and_both_are_said(
-    serve: Serve, tmp_path: Path
-) -> None:
-    async with harmony_nodes(1) as nodes:
-        proxy = await served(serve, nodes, tmp_path)
-        hard = resource.prlimit(proxy.program.pid, resource.RLIMIT_FSIZE)[1]
-        resource.prlimit(proxy.program.pid, resource.RLIMIT_FSIZE, (4096, hard))
-        assert {reply.cache for reply in await proxy.load(calls())} == {"miss"}
-
-        async def aside() -> bool:
-            return not (await proxy.metrics()).sum("rpcaccel_tier_up", tier="disk")
-
-        await until("the tier set aside", aside)
-        await said(proxy, "disk tier")
-        assert {reply.cache for reply in await proxy.load(calls())} == {"miss"}
-        resource.prlimit(proxy.program.pid, resource.RLIMIT_FSIZE, (hard, hard))
-        await in_tier(proxy, "rpcaccel_tier_up", 1)
-        await proxy.load(calls())
-        await in_tier(proxy, "rpcaccel_tier_entries", len(NUMBERS))
-        assert {reply.cache for reply in await proxy.load(calls())} == {"disk"}
-
-        assert await proxy.end() == 0
-        (file,) = (tmp_path / "cache").glob("cache-*-1.sqlite3")
-        file.write_bytes(b"no database" * 1000)
-        proxy = await served(serve, nodes, tmp_path)
-        assert {reply.cache for reply in await proxy.load(calls())} == {"miss"}
-        await said(proxy, "it was set aside")
-        await in_tier(proxy, "rpcaccel_tier_entries", len(NUMBERS))
-        assert {reply.cache for reply in await proxy.load(calls())} == {"disk"}
-        assert file.exists()

@@ -172,12 +172,3 @@ async def test_each_host_tells_of_all_of_one_that_does_not_follow_and_of_one_tha
     assert (await one.api("hosts"))["note"].startswith("Redis is away")
     hosts.redis.restart()
     await known(one, "both hosts well again", well=2)
-
-
-async def test_a_host_that_ends_in_good_order_is_missed_by_nobody(hosts: Hosts) -> None:
-    """It takes its entry away after it has drained; nobody has to wait until it would be forgotten."""
-    async with fleet_of([GatedNode(hosts.one.nodes[0].chain, name="node-0")], "--redis", hosts.redis.url):
-        await known(hosts.one.proxy, "three hosts well", well=3)
-    left = hosts.redis.reply("HKEYS", "rpcaccel:hosts").split(b"\n")
-    assert len(left) == 2
-    await known(hosts.one.proxy, "two hosts, of which none is missed", well=2)

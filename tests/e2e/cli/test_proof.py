@@ -24,7 +24,6 @@ async def added(proxy: Running, node: SimNode) -> None:
 
 
 async def test_a_node_gets_no_call_until_it_is_proved_and_no_call_about_state_that_it_lacks(serve: Serve) -> None:
-    """The other one is proved by hand, and its limit of ranges is kept."""
     async with running(harmony_chain(HEAD), 2, each=[{}, {"archive": False, "prune_depth": KEPT}]) as (old, new):
         proxy = await serve([old], "--workers", "2", env=QUICK)
         new.knobs.turn({"method_work": {"eth_getBalance": "5s"}})  # the proof waits for this until its end is wanted
@@ -48,27 +47,7 @@ async def test_a_node_gets_no_call_until_it_is_proved_and_no_call_about_state_th
         asked = new.counts.asked("hmyv2_getBalanceByBlockNumber")
         await until("it gets calls", lambda: _answered_by(proxy, new))
         assert new.counts.asked("hmyv2_getBalanceByBlockNumber") > asked == 0
-        await proved_again_by_hand(proxy, whole=new, limited=old)
 
 
 async def _answered_by(proxy: Running, node: SimNode) -> bool:
     return bool((await balance(proxy, HEAD - 1)).node == node.name)
-
-
-async def proved_again_by_hand(proxy: Running, whole: SimNode, limited: SimNode) -> None:
-    """A node that takes no more than a hundred blocks a call is found out, and asked for no more."""
-    limited.knobs.logs_range = 100
-    status, begun = await proxy.change({}, f"nodes/harmony-s0/{limited.name}/prove", "POST")
-    assert (status, begun["proving"], begun["proof"]) == (200, False, None)
-    assert (await proxy.change({}, "nodes/harmony-s0/nobody/prove", "POST"))[0] == 404
-
-    async def proved() -> bool:
-        return bool((await proxy.nodes())[limited.name]["proof"])
-
-    await until("the proof", proved)
-    found = (await proxy.nodes())[limited.name]
-    assert (found["proof"]["range_most"], found["state"]) == (100, "serving")
-    for first in range(0, 3000, 100):
-        criteria = {"fromBlock": hex(first), "toBlock": hex(first + 900), "address": f"0x{first:040x}"}
-        reply = await proxy.call("hmy_getLogs", criteria)
-        assert reply.node == whole.name, reply.body

@@ -94,23 +94,3 @@ async def test_a_node_that_comes_back_as_something_else_is_asked_for_what_it_is_
     told = {word["error"]["message"] if "error" in word else word["result"] for word in words}
     assert told == {"explorer service not started", None}, "nobody has it, and what the nodes say is passed on"
     await restart(proxy, nodes[1], **EXPLORER)
-
-
-async def test_an_explorer_that_is_away_is_no_reason_to_believe_a_validators_null(roles: Fleet) -> None:
-    proxy, nodes = roles.proxy, roles.nodes
-    await roles.set(deadline=1)
-    await nodes[1].kill()
-    who = f"0x{nodes[0].chain.generator.validators[0].hex()}"
-    assert all("error" in reply.json for reply in await indexed(proxy, who, 0, ("hmyv2",)))
-    await proxy.node_in("failing", "node-1")
-    nodes[0].chain.advance(3)
-    replies = await indexed(proxy, who, 1, ("hmyv2",))
-    assert all("error" in reply.json for reply in replies), [reply.json for reply in replies]
-    assert not any("explorer service" in reply.error["message"] for reply in replies), "another node is said to have it"
-
-
-async def test_what_the_operator_says_of_a_node_comes_before_what_the_node_says(roles: Fleet) -> None:
-    await roles.set(nodes={"node-1": {"roles": ["archive"]}, "node-2": {"roles": ["explorer"]}})
-    roles.nodes[2].knobs.turn(EXPLORER)  # or it would have nothing to answer with
-    replies = await indexed(roles.proxy, f"0x{roles.nodes[0].chain.generator.validators[0].hex()}", 0)
-    assert set(who_said(replies)) == {"node-2"}
