@@ -191,16 +191,17 @@ async def _said(asker: Asker, timeout: float, chain: str | None, shard: int | No
 async def _chain(asker: Asker, timeout: float) -> Chain:
     """The only chain whose nodes answer the call for the head as this node does. Raises ProbeError."""
     answering: list[Chain] = []
-    trouble = "no chain is known"
+    trouble, heard = "no chain is known", False
     for candidate in map(chains.load, chains.names()):
         try:
             await number_of(asker, candidate.identity.head, timeout)
         except ProbeError as error:
-            trouble = str(error)
-            if error.silent and not answering:
-                break
+            trouble, heard = str(error), heard or not error.silent
+            if not heard:
+                break  # the node does not answer anything
         else:
             answering.append(candidate)
+            heard = True
     for candidate in answering:
         others = [other for other in answering if other is not candidate]
         if not any(other.rules.get(candidate.identity.head.method).known for other in others):

@@ -56,7 +56,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     """Its roles by its own word, or else the version of its software."""
     version: str = ""
     behind: int | None = None
-    """Blocks that it is behind the best head of its network."""
+    """Blocks that it is behind the best head of its network; None where it serves something else."""
     websocket: str | None = None
     """What the WebSocket that is named for the node is: "right", or what is wrong; None where none is named."""
     trouble: str = ""
@@ -93,10 +93,13 @@ def _claims(finding: Finding, depth: int = -1) -> Claims:
 
 
 def _measured(finding: Finding, trouble: str, best: int) -> Finding:
-    behind = None if finding.head is None else max(0, best - finding.head)
-    if not trouble and behind is not None and behind > FAR_BEHIND:
+    """The finding of a node; one without trouble is compared with the best head, and its WebSocket looked at."""
+    if trouble or finding.head is None:
+        return replace(finding, trouble=trouble)
+    behind = max(0, best - finding.head)
+    if behind > FAR_BEHIND:
         trouble = f"{behind} blocks behind"
-    if not trouble and finding.websocket not in {None, RIGHT}:
+    elif finding.websocket not in {None, RIGHT}:
         trouble = f"its WebSocket {finding.websocket}"
     return replace(finding, behind=behind, trouble=trouble)
 
@@ -118,9 +121,8 @@ async def find(finding: Finding, asker: Asker, chain: Chain, timeout: float) -> 
     of another chain. `timeout`: seconds that each call may take."""
     questions = Questions(chain.identity, timeout)
     said = await questions.claims(asker)
-    look = await questions.look(
-        asker, again=None, hashes=False, tags=False
-    )  # its latency is that of an open connection
+    # The head comes last, over a connection that is open by then: its handshake is not measured.
+    look = await questions.look(asker, again=None, hashes=False, tags=False)
     claims = said or Claims()
     if isinstance(look, Look):
         trouble = "it does not tell its chain id" if claims.eth_chain_id is None else ""

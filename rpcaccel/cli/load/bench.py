@@ -37,7 +37,7 @@ app = typer.Typer(
 
 Out = Annotated[
     list[Path] | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Also into a file: .html, .md or .json. May be repeated."),
+    typer.Option("--report", "--out", "-o", metavar="FILE", help="Also into a file: .html, .md or .json; repeatable."),
 ]
 Method = Annotated[
     list[str] | None, typer.Option("--method", "-m", metavar="NAME", help="Only this method. May be repeated.")
@@ -314,7 +314,7 @@ def watched(
 
 
 def _check(file: Path) -> None:
-    """Check that a report can be written into a file, before minutes are spent on step_times. Raises
+    """Check that a report can be written into a file, before minutes are spent on measuring. Raises
     typer.BadParameter."""
     try:
         render.form(file)

@@ -14,11 +14,6 @@ from rpcaccel.cli.command import AsJson
 from rpcaccel.cli.load import bench
 from rpcaccel.cli.options import seconds_of
 
-Files = Annotated[
-    list[Path] | None,
-    typer.Option("--report", "-o", metavar="FILE", help="Also into a file: .html, .md or .json. May be repeated."),
-]
-
 
 def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     file: Annotated[
@@ -48,7 +43,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     spin: Annotated[
         bool, typer.Option(help="Keep a core busy to send at exact times; without it up to 1 ms late.")
     ] = True,
-    report: Files = None,
+    out: bench.Out = None,
     as_json: AsJson = False,
 ) -> int:
     """Make recorded calls again, each when it is due, whatever became of those before; compare what two targets answer.
@@ -74,7 +69,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         found, well = await replaying.replay(asked, watch)
         return found, int(not well)
 
-    return bench.measured(measure, report, as_json=as_json)
+    return bench.measured(measure, out, as_json=as_json)
 
 
 def _pace(text: str) -> tuple[float, float]:

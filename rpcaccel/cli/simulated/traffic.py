@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 import aiohttp
-import msgspec
-from msgspec import Struct
 
 from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.generator import LoadGenerator, constant
@@ -66,55 +64,28 @@ async def run(url: str, world: Callable[[], World], *, rng: Random, stop: asynci
             await LoadGenerator(pool, timeout=_TIMEOUT, spin=False).run(plan, Watch(stop=stop))
 
 
-class _Header(Struct):
-    """The member of a newHeads notification that a client must keep to resume; a log has none of that name."""
-
-    number: str = ""
-
-
-class _Params(Struct):
-    result: _Header
-
-
-class _Told(Struct):
-    """A message to the subscriber; an answer has no params."""
-
-    params: _Params | None = None
-
-
-_TOLD = msgspec.json.Decoder(_Told)
-
-
 async def subscribe(url: str, stop: asyncio.Event, *, pause: float = _PAUSE) -> None:
     """Subscribe to headers and logs until `stop`; whatever ended the WebSocket, come back after `pause` seconds and
     resume at the newest block, of which logs may have been on their way."""
-    subscriber = _Subscriber(url)
+    newest = ""
+
+    async def listen() -> None:
+        """One WebSocket until its end. Raises what its client and its server raise."""
+        nonlocal newest
+        start = [{"fromBlock": newest}] if newest else []
+        async with http.ws_connect(url, heartbeat=30) as socket:
+            for kind, params in (("newHeads", start), ("logs", start or [{}])):
+                sent = {"jsonrpc": "2.0", "id": kind, "method": "eth_subscribe", "params": [kind, *params]}
+                await socket.send_json(sent)
+            async for message in socket:
+                told = message.json().get("params", {}).get("result", {})  # an answer has no params, a log no number
+                newest = told.get("number", newest)
+
     ending = asyncio.create_task(stop.wait())
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as http:
         while not stop.is_set():
-            listening = asyncio.create_task(subscriber.listen(http))
+            listening = asyncio.create_task(listen())
             await asyncio.wait({listening, ending}, return_when=asyncio.FIRST_COMPLETED)
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
             await asyncio.wait({ending}, timeout=pause)
-
-
-class _Subscriber:
-    """The demo's client of subscriptions."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._newest = ""
-        """The number of the newest block, as it was told."""
-
-    async def listen(self, http: aiohttp.ClientSession) -> None:
-        """One WebSocket until its end. Raises what its client and its server raise."""
-        start = [{"fromBlock": self._newest}] if self._newest else []
-        async with http.ws_connect(self._url, heartbeat=30) as socket:
-            for kind, params in (("newHeads", start), ("logs", start or [{}])):
-                sent = {"jsonrpc": "2.0", "id": kind, "method": "eth_subscribe", "params": [kind, *params]}
-                await socket.send_str(msgspec.json.encode(sent).decode())
-            async for message in socket:
-                told = _TOLD.decode(message.data)
-                if told.params is not None:
-                    self._newest = told.params.result.number or self._newest
