@@ -1,17 +1,19 @@
-"""`rpcaccel purge`: counts, asks, removes."""
+"""`rpcaccel purge`, against a stand-in for the admin side."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from typer.testing import CliRunner, Result
 
 from rpcaccel.cli.main import app, run
+from tests.unit.cli.conftest import Said
 
 
 class AdminSide:
@@ -21,91 +23,81 @@ class AdminSide:
         self.asked: list[dict[str, Any]] = []
         self.complete = True
         self.kept = {"memory": 1, "disk": 2, "store": 3}
-        outer = self
+        self.address = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append(asked)
-                dry = asked.get("dry_run", False)
-                self._answer({**outer.kept, "complete": outer.complete, "dry_run": dry})
+    async def purge(self, request: web.Request) -> web.Response:
+        asked = await request.json()
+        self.asked.append(asked)
+        dry = asked.get("dry_run", False)
+        return web.json_response({**self.kept, "complete": self.complete, "dry_run": dry})
 
-            def do_GET(self) -> None:
-                self._answer({"document": {"networks": {"harmony-s0": {}, "ethereum": {}}}})
-
-            def _answer(self, document: dict[str, Any]) -> None:
-                body = json.dumps(document).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Quiet."""
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"127.0.0.1:{self.server.server_port}"
+    async def settings(self, _request: web.Request) -> web.Response:
+        return web.json_response({"document": {"networks": {"harmony-s0": {}, "ethereum": {}}}})
 
 
 @pytest.fixture
-def side() -> Iterator[AdminSide]:
-    made = AdminSide()
-    thread = threading.Thread(target=made.server.serve_forever)
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+async def side() -> AsyncIterator[AdminSide]:
+    made, served = AdminSide(), web.Application()
+    served.router.add_post("/api/v1/purge", made.purge)
+    served.router.add_get("/api/v1/settings", made.settings)
+    async with TestServer(served) as server:
+        made.address = f"127.0.0.1:{server.port}"
+        yield made
 
 
-def test_a_dry_run_counts_only(side: AdminSide, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["purge", "--method", "m", "--dry-run", "--admin", side.address]) == 0
-    assert capsys.readouterr().out == "1 answer in memory, 2 on disk and 3 in Redis would be removed\n"
+Purge = Callable[..., Awaitable[Said]]
+
+
+@pytest.fixture
+def purge(side: AdminSide, capsys: pytest.CaptureFixture[str]) -> Purge:
+    """`await purge("--all")`: the command, asking the stand-in."""
+
+    async def purged(*flags: str) -> Said:
+        code = await asyncio.to_thread(run, ["purge", *flags, "--admin", side.address])
+        return Said(code, *capsys.readouterr())
+
+    return purged
+
+
+async def test_a_dry_run_counts_only(side: AdminSide, purge: Purge) -> None:
+    said = await purge("--method", "m", "--dry-run")
+    assert said == (0, "1 answer in memory, 2 on disk and 3 in Redis would be removed\n", "")
     assert [asked["dry_run"] for asked in side.asked] == [True]
 
 
-def test_it_is_removed_once_it_was_agreed_to(side: AdminSide) -> None:
-    agreed = CliRunner().invoke(app, ["purge", "--all", "--admin", side.address], input="y\n")
-    assert "Remove 1 answer in memory, 2 on disk and 3 in Redis?" in agreed.output
+async def test_it_is_removed_once_it_was_agreed_to(side: AdminSide) -> None:
+    async def answered(text: str, *flags: str) -> Result:
+        arguments = ["purge", "--all", *flags, "--admin", side.address]
+        return await asyncio.to_thread(CliRunner().invoke, app, arguments, text)
+
+    assert "Remove 1 answer in memory, 2 on disk and 3 in Redis?" in (await answered("y\n")).output
     assert side.asked[-1] == {"network": "", "method": "", "key": "", "all": True}
-    refused = CliRunner().invoke(app, ["purge", "--all", "--admin", side.address], input="n\n")
-    assert "would be removed" in refused.output
+    assert "would be removed" in (await answered("n\n")).output
     assert side.asked[-1]["dry_run"] is True
-    nobody = CliRunner().invoke(app, ["purge", "--all", "--json", "--admin", side.address], input="")
+    nobody = await answered("", "--json")
     assert "nothing is removed; --yes does it without asking" in nobody.stderr
     assert (nobody.stdout.strip(), side.asked[-1]["dry_run"]) == ("", True)
 
 
-def test_what_could_not_be_reached_is_said(side: AdminSide, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_could_not_be_reached_is_said(side: AdminSide, purge: Purge) -> None:
     side.complete = False
-    assert run(["purge", "--all", "--yes", "--json", "--admin", side.address]) == 1
-    assert json.loads(capsys.readouterr().out)["store"] == 3
-    assert run(["purge", "--all", "--yes", "--admin", side.address]) == 1
-    assert "some may be left" in capsys.readouterr().err
-
-
-def test_without_an_admin_side_it_says_where_it_looked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["purge", "--all", "--yes", "--admin", "127.0.0.1:1"]) == 1
-    assert "no answer from the admin side at 127.0.0.1:1" in capsys.readouterr().err
+    told = await purge("--all", "--yes", "--json")
+    assert (told.code, json.loads(told.out)["store"]) == (1, 3)
+    told = await purge("--all", "--yes")
+    assert (told.code, "some may be left" in told.err) == (1, True)
 
 
 @pytest.mark.parametrize("flags", [[], ["--all", "--method", "m"], ["--key", "k", "--network", "n"]])
-def test_what_is_meant_has_to_be_said(side: AdminSide, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["purge", *flags, "--admin", side.address]) == 2
-    assert "--all, or --key, or --network and --method" in capsys.readouterr().err
-    assert side.asked == []
+async def test_what_is_meant_has_to_be_said(side: AdminSide, purge: Purge, flags: list[str]) -> None:
+    told = await purge(*flags)
+    assert (told.code, "--all, or --key, or --network and --method" in told.err, side.asked) == (2, True, [])
 
 
-def test_a_network_that_is_not_there_is_told_with_those_that_are(
-    side: AdminSide, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["purge", "--network", "mars", "--dry-run", "--admin", side.address]) == 0  # it was there: much is kept
+async def test_a_network_that_is_not_there_is_told_with_those_that_are(side: AdminSide, purge: Purge) -> None:
+    assert (await purge("--network", "mars", "--dry-run")).code == 0  # it was there: much is kept
     side.kept = {"memory": 0, "disk": 0, "store": 0}
-    assert run(["purge", "--network", "ethereum", "--yes", "--admin", side.address]) == 0
-    assert "0 answers in memory" in capsys.readouterr().out
+    assert "0 answers in memory" in (await purge("--network", "ethereum", "--yes")).out
+    gone = await purge("--network", "mars", "--yes")
+    assert (gone.code, "no network is called mars; there is: harmony-s0, ethereum" in gone.err) == (1, True)
     side.kept = {"memory": 0, "disk": 1, "store": 0}  # of a network that was removed
-    assert run(["purge", "--network", "mars", "--yes", "--admin", side.address]) == 0
-    assert "0 answers in memory, 1 on disk and 0 in Redis removed" in capsys.readouterr().out
-    side.kept = {"memory": 0, "disk": 0, "store": 0}
-    assert run(["purge", "--network", "mars", "--yes", "--admin", side.address]) == 1
-    assert "no network is called mars; there is: harmony-s0, ethereum" in capsys.readouterr().err
+    assert "0 answers in memory, 1 on disk and 0 in Redis removed" in (await purge("--network", "mars", "--yes")).out
