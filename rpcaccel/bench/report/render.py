@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape as without_markup
 from rich.table import Table as RichTable
 
-from rpcaccel.bench.report.report import Bars, Report, Table
+from rpcaccel.bench.report.report import Report, Table
 from rpcaccel.bench.report.terminal_table import show
 from rpcaccel.core.wire.printable import printable
 
@@ -22,7 +22,7 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1, p, dd { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child, .bar { text-align: left; }
 dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; }
 dt { font-weight: 600; } dd { margin: 0; }
 .wide { overflow-x: auto; }
@@ -39,44 +39,35 @@ def terminal(report: Report, console: Console) -> None:
     console.print(f"[bold]{plain(report.title)}[/bold]", highlight=False)
     for name, value in report.facts.items():
         console.print(f"  {name}: {plain(value)}", highlight=False)
-    for table in report.tables:
+    for table in _tables(report):
         console.print()
         show(_rich(table), console, named=int(len(table.rows) > 1))
         if table.note:
             console.print(plain(table.note), style="dim", highlight=False)
-    for plot in report.plots:
-        if len(plot.series) == 1 and plot.groups:
-            console.print()
-            console.print("\n".join(_sparks(plot)), highlight=False, markup=False)
     for remark in report.remarks:
         console.print(f"! {plain(remark)}", highlight=False)
+
+
+def _tables(report: Report) -> Iterator[Table]:
+    """The tables of a report, and its plots as far as there is something in them."""
+    yield from report.tables
+    yield from (plot for plot in report.plots if plot.rows)
 
 
 def _rich(table: Table) -> RichTable:
     made = RichTable(title=plain(table.title), box=box.SIMPLE, title_justify="left", title_style="bold")
     for number, column in enumerate(table.columns):
-        made.add_column(plain(column), justify="right" if number else "left", no_wrap=number == 0)
+        made.add_column(plain(column), justify="right" if number and column else "left", no_wrap=number == 0)
     for row in table.rows:
         made.add_row(*(plain(cell) for cell in row))
     return made
-
-
-def _sparks(plot: Bars) -> Iterator[str]:
-    yield plot.title
-    (line,) = plot.series.values()
-    top = max((value or 0.0 for value in line), default=0.0) or 1.0
-    width = max((len(group) for group in plot.groups), default=0)
-    for group, value in zip(plot.groups, line, strict=True):
-        # A count is told as it is, anything else in three digits.
-        said = "–" if value is None else f"{value:g}" if value == int(value) else f"{value:.3g}"
-        yield f"  {group:>{width}} {'█' * round(40 * (value or 0.0) / top):<40} {said}"
 
 
 def markdown(report: Report) -> str:
     """The report as Markdown."""
     lines = [f"# {report.title}", ""]
     lines += [f"- {name}: {value}" for name, value in report.facts.items()]
-    for table in report.tables:
+    for table in _tables(report):
         lines += ["", f"## {table.title}", "", *markdown_table(table)]
         lines += ["", table.note] if table.note else []
     lines += ["", *(f"> {remark}" for remark in report.remarks)] if report.remarks else []
@@ -85,7 +76,8 @@ def markdown(report: Report) -> str:
 
 def markdown_table(table: Table) -> list[str]:
     """The lines of a table alone."""
-    rows = [table.columns, tuple("---" if not place else "---:" for place in range(len(table.columns))), *table.rows]
+    aligned = tuple("---:" if place and column else "---" for place, column in enumerate(table.columns))
+    rows = [table.columns, aligned, *table.rows]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
@@ -106,36 +98,22 @@ def html(report: Report) -> str:
         *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items()),
         "</dl>",
         *(f"<p>⚠ {escape(remark)}</p>" for remark in report.remarks),
-        *(_html_plot(plot) for plot in report.plots if plot.groups),
-        *(
-            _html_table(table.title, table.columns, (map(escape, row) for row in table.rows), table.note)
-            for table in report.tables
-        ),
+        *map(_html_table, _tables(report)),
         "</body></html>\n",
     ]
     return "".join(parts)
 
 
-def _html_plot(plot: Bars) -> str:
-    """A table of bars: a row for each group, a column for each series."""
-    top = max((value for line in plot.series.values() for value in line if value is not None), default=0.0) or 1.0
-    rows = (
-        (escape(group), *(_html_bar(line[place], top) for line in plot.series.values()))
-        for place, group in enumerate(plot.groups)
+def _html_table(table: Table) -> str:
+    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
+    marks = ["<td>" if column else '<td class="bar">' for column in table.columns]
+    body = "".join(
+        f"<tr>{''.join(f'{mark}{escape(cell)}</td>' for mark, cell in zip(marks, row, strict=True))}</tr>"
+        for row in table.rows
     )
-    return _html_table(f"{plot.title}, {plot.unit}", ("", *plot.series), rows)
-
-
-def _html_bar(value: float | None, top: float) -> str:
-    return "–" if value is None else f'{value:.4g} <meter max="{top:g}" value="{value:g}"></meter>'
-
-
-def _html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]], note: str = "") -> str:
-    """A table whose cells are HTML already."""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     inside = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<h2>{escape(title)}</h2><div class="wide">{inside}</div>' + (f"<p>{escape(note)}</p>" if note else "")
+    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    return f'<h2>{escape(table.title)}</h2><div class="wide">{inside}</div>{note}'
 
 
 FORMS: dict[str, Callable[[Report], str]] = {".md": markdown, ".json": as_json, ".html": html}

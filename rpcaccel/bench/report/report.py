@@ -27,22 +27,14 @@ class Table(Struct, frozen=True):
     note: str = ""
 
 
-class Bars(Struct, frozen=True):
-    """A plot with a bar for each group and series; None leaves one out."""
-
-    title: str
-    unit: str
-    groups: tuple[str, ...]
-    series: dict[str, list[float | None]]
-
-
 class Report(Struct, frozen=True):
     """One measurement."""
 
     title: str
     facts: dict[str, str]
     tables: list[Table] = field(default_factory=list)
-    plots: list[Bars] = field(default_factory=list)
+    plots: list[Table] = field(default_factory=list)
+    """Tables of bars; a page of the docs leaves them out."""
     remarks: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
     """The figures themselves, for programs. Seconds and bytes."""
@@ -67,13 +59,31 @@ def _processor() -> str:
     return next(named, platform.machine())
 
 
-def means(methods: Sequence[str], columns: Mapping[str, Mapping[str, Summary | None]]) -> Bars:
+def bars(title: str, groups: Sequence[str], series: Mapping[str, Sequence[float | None]]) -> Table:
+    """A table with a figure and a bar for each group and series, all on one scale; None leaves one out."""
+    top = max((value for line in series.values() for value in line if value is not None), default=0.0) or 1.0
+    width = max(8, 40 // max(1, len(series)))
+    rows = [
+        (group, *(cell for line in series.values() for cell in _bar(line[place], top, width)))
+        for place, group in enumerate(groups)
+    ]
+    return Table(title, ("", *(heading for name in series for heading in (name, ""))), rows)
+
+
+def _bar(value: float | None, top: float, width: int) -> tuple[str, str]:
+    """A count as it is, anything else in three digits; and its bar."""
+    if value is None:
+        return "–", ""
+    return f"{value:.0f}" if value == int(value) else f"{value:.3g}", "█" * round(width * value / top)
+
+
+def means(methods: Sequence[str], columns: Mapping[str, Mapping[str, Summary | None]]) -> Table:
     """Mean latency by method, with a bar for each column."""
-    bars: dict[str, list[float | None]] = {}
+    lines: dict[str, list[float | None]] = {}
     for name, by_method in columns.items():
         found = (by_method.get(method) for method in methods)
-        bars[name] = [None if one is None or one.mean is None else one.mean * 1000 for one in found]
-    return Bars("Mean latency", "ms", tuple(method.partition("_")[2] or method for method in methods), bars)
+        lines[name] = [None if one is None or one.mean is None else one.mean * 1000 for one in found]
+    return bars("Mean latency, ms", [method.partition("_")[2] or method for method in methods], lines)
 
 
 def figures(found: Summary) -> tuple[str, ...]:

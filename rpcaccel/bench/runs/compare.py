@@ -14,7 +14,7 @@ from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
 from rpcaccel.bench.load.generator import LoadGenerator, closed, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import CallChoice, World
-from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, remarks
+from rpcaccel.bench.report.report import Report, Table, bars, failures, machine, remarks
 from rpcaccel.bench.report.statistics import Ratio, Summary, ratio
 from rpcaccel.bench.runs import process_usage
 
@@ -174,7 +174,7 @@ def reported(found: CompareResults, *, stopped: bool = False) -> Report:
     note = "Spread: standard deviation between runs. Interval: of the ratio, from the pairs of runs (Student's t)."
     rates: dict[str, list[float | None]] = {side: [*found.values(side, _GOOD)] for side in asked.sides}
     pairs = min((len(values) for values in rates.values()), default=0)
-    plot = Bars("Good calls a second, run by run", "/s", tuple(str(number + 1) for number in range(pairs)), rates)
+    plot = bars("Good calls a second, run by run", [str(number + 1) for number in range(pairs)], rates)
     data = {"runs": to_builtins(found.runs)}
     return Report("A against B", facts, [Table("A and B", columns, rows, note)], [plot], _remarks(found, stopped), data)
 

@@ -12,7 +12,7 @@ from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
 from rpcaccel.bench.load.generator import LoadGenerator, RateHeld, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import CallChoice
-from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, figures, machine, remarks
+from rpcaccel.bench.report.report import FIGURES, Report, Table, bars, figures, machine, remarks
 from rpcaccel.bench.report.statistics import Series, Summary, percentile
 
 _BOUNDS = [step * 10.0**power for power in range(-5, 3) for step in (1, 2, 3, 5)]
@@ -66,16 +66,16 @@ def reported(asked: RateOptions, series: Series, found: Summary, held: RateHeld,
     return Report(title, facts, [table], [_histogram(ordered), _tail(ordered)], said, data)
 
 
-def _histogram(ordered: Sequence[float]) -> Bars:
+def _histogram(ordered: Sequence[float]) -> Table:
     """Calls by latency, in steps of 1, 2, 3, 5 of each power of ten."""
     counts = Counter(min(bisect_left(_BOUNDS, seconds), len(_BOUNDS) - 1) for seconds in ordered)
     used = range(min(counts), max(counts) + 1) if counts else range(0)
-    groups = tuple(f"≤ {_BOUNDS[place] * 1000:g} ms" for place in used)
-    return Bars("Calls by latency", "calls", groups, {"calls": [float(counts[place]) for place in used]})
+    groups = [f"≤ {_BOUNDS[place] * 1000:g} ms" for place in used]
+    return bars("Calls by latency", groups, {"calls": [float(counts[place]) for place in used]})
 
 
-def _tail(ordered: Sequence[float]) -> Bars:
+def _tail(ordered: Sequence[float]) -> Table:
     """Latency by percentile, as far as there are calls beyond it."""
     shown = [(share, label) for share, label in _TAIL if (1 - share) * len(ordered) >= 1]
     values = [(percentile(ordered, share) or 0.0) * 1000 for share, _ in shown]
-    return Bars("Latency by percentile", "ms", tuple(label for _, label in shown), {"latency": [*values]})
+    return bars("Latency by percentile", [label for _, label in shown], {"ms": values})

@@ -18,7 +18,7 @@ from rpcaccel.bench.load.generator import Due, LoadGenerator, timed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, asking, learn
 from rpcaccel.bench.report import report as words
-from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, count, failures, figures, milliseconds, percent
+from rpcaccel.bench.report.report import FIGURES, Report, Table, count, failures, figures, milliseconds, percent
 from rpcaccel.bench.report.statistics import Series, Summary
 from rpcaccel.bench.runs.recording import Chosen, follow
 
@@ -102,7 +102,7 @@ def reported(asked: ReplayOptions, run: LoadGenerator, differences: AnswerDiffs,
     said = words.remarks((name for name, total in zip(names, totals, strict=True) if total.dead), stopped=stopped)
     said += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
     tables: list[Table] = []
-    plots: list[Bars] = []
+    plots: list[Table] = []
     if held.yes:
         tables = [_latencies(asked, names, totals), _methods(names, run.series, run.elapsed)]
         plots = [_plot(names, run.series)]
@@ -143,7 +143,7 @@ def _methods(names: Sequence[str], series: Sequence[dict[str, Series]], elapsed:
     return Table("By method", columns, rows, "Milliseconds.")
 
 
-def _plot(names: Sequence[str], series: Sequence[dict[str, Series]]) -> Bars:
+def _plot(names: Sequence[str], series: Sequence[dict[str, Series]]) -> Table:
     methods = sorted(method for method, one in series[0].items() if one.calls >= _NEEDED)
     columns = ({method: one.summary(1.0) for method, one in by_method.items()} for by_method in series)
     return words.means(methods, dict(zip(names, columns, strict=True)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rpcaccel.bench.report.report import Bars, Report, Table, machine, milliseconds, percent, remarks
+from rpcaccel.bench.report.report import Report, Table, bars, machine, milliseconds, percent, remarks
 from rpcaccel.bench.runs import metrics
 from rpcaccel.core.stats.counters import PARSED_OF, Step
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram
@@ -41,7 +41,7 @@ def reported(steps: Mapping[str, Histogram], seconds: float, admin: str, *, stop
     )
     table = Table("Steps of a call", ("step", "timed", "mean", "p50", "p99", "share of all"), rows, note)
     shares = [spent[step] / total * 100 if total else 0.0 for step in taken]
-    plot = Bars("Share of the time", "%", tuple(taken), {"share": [*shares]})
+    plot = bars("Share of the time", taken, {"%": shares})
     said = remarks((), stopped=stopped)
     if not taken:
         said.append("no call passed through the proxy in that time")
