@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from rpcaccel.core.stats.counters import HITS
+from rpcaccel.bench.report.statistics import HITS
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 VERSION = 1
@@ -19,7 +19,6 @@ MAX_FAILURE_KINDS = 5
 """Kinds of failures that are told apart; the others are counted."""
 MAX_RANGES = 1000
 """Ranges of blocks that a job remembers at the most."""
-_HITS = frozenset(source.label for source in HITS)
 
 BlockRange = tuple[int, int]
 """The first and the last block."""
@@ -138,7 +137,7 @@ class WarmingTally(Struct):
     @property
     def there(self) -> int:
         """Calls whose answer the proxy had."""
-        return sum(count for source, count in self.sources.items() if source in _HITS)
+        return sum(count for source, count in self.sources.items() if source in HITS)
 
     def answered(self, source: str, size: int) -> None:
         """Count a good answer of `size` bytes."""

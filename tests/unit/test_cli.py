@@ -51,14 +51,6 @@ def test_help_lists_commands_and_examples(arguments: list[str], capsys: pytest.C
         assert text in out
 
 
-@pytest.mark.parametrize("command", ["serve", "demo", "check", "explain", "purge", "simnode"])
-def test_every_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run([command, "--help"]) == 0
-    out = capsys.readouterr().out
-    assert "Examples" in out
-    assert f"rpcaccel {command}" in out
-
-
 def test_examples_in_help_stand_a_line_each_in_a_narrow_terminal() -> None:
     commands = typer.main.get_command(main.app)
     texts = [command.help or "" for command in every(commands)]

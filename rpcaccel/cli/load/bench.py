@@ -17,7 +17,6 @@ from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report
 from rpcaccel.bench.runs import compare as comparing
 from rpcaccel.bench.runs import rate as constant_rate
-from rpcaccel.bench.runs import steps as step_times
 from rpcaccel.bench.runs import table as side_by_side
 from rpcaccel.bench.runs.table import Column
 from rpcaccel.cli import terminal
@@ -231,6 +230,8 @@ def steps(
     rpcaccel bench steps --duration 30s
     rpcaccel bench steps -d 0s --admin 127.0.0.1:8889 -o steps.md
     """
+    from rpcaccel.bench.runs import steps as step_times  # which loads the reader of Prometheus' text
+
     span = seconds_of(duration, "--duration")
 
     def read() -> dict[str, Histogram]:

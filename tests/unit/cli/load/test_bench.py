@@ -24,12 +24,6 @@ from tests.support.serving import responding_apart
 CALL = ("--call", '{"method": "eth_getBlockByNumber", "params": ["0x1", false]}')
 
 
-@pytest.mark.parametrize("command", ["table", "rate", "compare", "steps"])
-def test_every_measurement_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["bench", command, "--help"]) == 0
-    assert f"rpcaccel bench {command}" in capsys.readouterr().out
-
-
 def test_a_table_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, figures = tmp_path / "t.html", tmp_path / "t.json"
     with responding_apart() as direct, responding_apart(Responder(latency=0.01)) as slow:
