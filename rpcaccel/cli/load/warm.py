@@ -335,12 +335,16 @@ def _run(prepared: _Prepared) -> CommandResult:
     seconds = time.monotonic() - began
     for line in complaints(runner, file):
         typer.echo(f"rpcaccel: {line}", err=True)
-    if made.complete:
-        file.unlink(missing_ok=True)
-    else:
-        _write(file, made.save())
     incomplete = runner.broken or made.given_up or runner.tally.unwritten
     code = 1 if incomplete else bench.INTERRUPTED if stopped else 0
+    try:
+        if made.complete:
+            file.unlink(missing_ok=True)
+        else:
+            _write(file, made.save())
+    except typer.BadParameter as error:  # what was done is told all the same
+        typer.echo(f"rpcaccel: {error}", err=True)
+        code = error.exit_code
     return CommandResult(document(runner, prepared.facts, seconds), [summary(runner, prepared.facts, seconds)], code)
 
 
