@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from rpcaccel.cli import terminal
-from rpcaccel.cli.admin_client import AdminClient
+from rpcaccel.cli.admin_client import AdminClient, RemoteError
 from rpcaccel.cli.command import CommandResult, agreed, changed
 from rpcaccel.cli.terminal import Listing, Printed, TableColumn, right
 from rpcaccel.core.wire.printable import printable
@@ -61,7 +61,11 @@ def apply(proxy: AdminClient, *, yes: bool) -> CommandResult:
         question = [*map(printable, said(network, nodes)), f"Apply these weights to {name}?"]
         if yes or agreed("\n".join(question), "nothing is changed"):
             path = f"networks/{quote(name, safe='')}/weights"
-            made = changed(proxy.change(path, {"weights": weights}, revision=revision, method="POST"))
+            try:
+                made = changed(proxy.change(path, {"weights": weights}, revision=revision, method="POST"))
+            except RemoteError:
+                terminal.show(*shown)  # what was changed before stays changed
+                raise
             revision = made.document["revision"]
             done.append({"network": name, **made.document})
             shown += made.shown or ()
