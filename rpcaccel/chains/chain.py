@@ -116,6 +116,9 @@ class Chain(Struct, frozen=True, kw_only=True):
     name: str
     rules: RuleTable
     errors: ErrorTable
+    chain_ids: frozenset[int]
+    """The chain ids by which its nodes are known, where they answer as those of another chain; empty where what they
+    answer tells them."""
     block_time: float
     """Expected seconds between blocks."""
     finality: Finality

@@ -27,6 +27,8 @@ _DIRECTORY = resources.files("rpcaccel.chains")
 _TABLES = {"chain", "rules", "denied", "forms", "errors"}
 _ELSEWHERE = {"method": "expected full names under methods", "fills_later": "expected in the table [chain] only"}
 """The members of a Rule that no [[rules]] table gives, and where they stand."""
+_OWN = {"base", "chain_ids", "differences", "fills_later", "errors_from", "denied_from"}
+"""Keys of [chain] that a chain does not have from its base, or has beside those of its base."""
 
 
 class ChainError(ValueError):
@@ -45,18 +47,19 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     finality_depth: int = 0
     paths: dict[str, str] = {}
     ranges: dict[Literal["blocks", "logs"], RangeLimit] = {}
-    rules_from: str = ""
-    """A chain whose rules apply here too, for methods that this file does not name."""
-    errors_from: str = ""
-    """A chain whose error rows are tried after those of this file."""
+    base: str = ""
+    """A chain of whose kind this one is: what this file does not say is as that chain's file says. The methods,
+    differences and members that fill later of both count, and so do the rows of errors, this file's first."""
+    chain_ids: frozenset[int] = frozenset()
+    """The chain ids by which nodes of this chain are told from those of its base."""
     differences: Differences = Differences()
-    differences_from: str = ""
-    """A chain whose differences mean nothing here either."""
     fills_later: tuple[str, ...] = ()
     """Members of results, at any depth, that are null until their values are known: names, or beginnings with an
-    asterisk. Those of the chain of `rules_from` count, too."""
+    asterisk."""
+    errors_from: str = ""
+    """A chain whose error rows are tried after those of this file, where it is not of that chain's kind."""
     denied_from: str = ""
-    """A chain whose denied methods (by pattern or by rule) are denied here too."""
+    """A chain whose denied methods (by pattern or by rule) are denied here too, likewise."""
 
 
 class _Group(Rule, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -126,7 +129,7 @@ def load(name: str) -> Chain:
     """
     if name not in names():
         raise ChainError(f"no chain is called {name!r}: there are {', '.join(names())}")
-    return read(name, _DIRECTORY.joinpath(f"{name}.toml").read_text("utf-8"))
+    return read(name, _text(name))
 
 
 def read(name: str, text: str) -> Chain:
@@ -136,24 +139,18 @@ def read(name: str, text: str) -> Chain:
         ChainError: the message names the file, the table and the key.
     """
     file = f"{name}.toml"
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as fault:
-        raise ChainError(f"{file}: not TOML: {fault}") from fault
-    unknown = sorted(document.keys() - _TABLES)
-    if unknown:
-        raise ChainError(f"{file}: unknown table {unknown[0]!r}: expected one of {', '.join(sorted(_TABLES))}")
-    if "chain" not in document:
-        raise ChainError(f"{file}: the table [chain] is missing")
+    document, base = _document(name, text)
     head = _convert(file, "[chain]", document["chain"], _Head)
-    base = _base(file, name, "rules_from", head.rules_from)
     late = _late(file, head.fills_later, base)
-    rules = _rules(file, document, base, _base(file, name, "denied_from", head.denied_from), late)
+    denying = _other(file, name, "denied_from", head.denied_from)
+    after = _other(file, name, "errors_from", head.errors_from) or base
+    rules = _rules(file, document, base, denying, late)
     traced = any_of(head.proof.traced)
     return Chain(
         name=name,
         rules=rules,
-        errors=_errors(file, document, _base(file, name, "errors_from", head.errors_from)),
+        errors=_errors(file, document, base, after),
+        chain_ids=head.chain_ids,
         block_time=head.block_time,
         finality=head.finality,
         finality_depth=head.finality_depth,
@@ -170,12 +167,42 @@ def read(name: str, text: str) -> Chain:
         proof=head.proof,
         untraced=frozenset(rule.method for rule in rules if traced is not None and traced.match(rule.method)),
         ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),
-        differences=_differences(head.differences, rules, _base(file, name, "differences_from", head.differences_from)),
+        differences=_differences(head.differences, rules, base),
     )
 
 
-def _base(file: str, name: str, key: str, other: str) -> Chain | None:
-    """The chain that this one builds on; None when it names none."""
+def _document(name: str, text: str) -> tuple[dict[str, Any], Chain | None]:
+    """The tables of a chain's file, with what [chain] has from the chain's base, and the base."""
+    file = f"{name}.toml"
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ChainError(f"{file}: not TOML: {fault}") from fault
+    unknown = sorted(document.keys() - _TABLES)
+    if unknown:
+        raise ChainError(f"{file}: unknown table {unknown[0]!r}: expected one of {', '.join(sorted(_TABLES))}")
+    said = document.get("chain")
+    if not isinstance(said, dict):
+        raise ChainError(f"{file}: the table [chain] is missing")
+    base = _other(file, name, "base", said.get("base", ""))
+    if base is not None:
+        theirs = _document(base.name, _text(base.name))[0]["chain"]
+        document["chain"] = _over({key: value for key, value in theirs.items() if key not in _OWN}, said)
+    return document, base
+
+
+def _over(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a table over those of another one, and so on in the tables that both have."""
+    both = {key for key in base.keys() & said.keys() if isinstance(base[key], dict) and isinstance(said[key], dict)}
+    return base | said | {key: _over(base[key], said[key]) for key in both}
+
+
+def _text(name: str) -> str:
+    return _DIRECTORY.joinpath(f"{name}.toml").read_text("utf-8")
+
+
+def _other(file: str, name: str, key: str, other: Any) -> Chain | None:
+    """The chain that a key of [chain] names; None when it names none."""
     if not other:
         return None
     if other == name or other not in names():
@@ -248,7 +275,7 @@ def _differences(own: Differences, rules: RuleTable, base: Chain | None) -> Diff
     more = base.differences if base else Differences()
     by_node = (CacheClass.NODE, CacheClass.NEVER)
     told = tuple(Incomparable(why=rule.why, methods=(rule.method,)) for rule in rules if rule.cache in by_node)
-    return Differences(members=own.members + more.members, never=own.never + more.never + told)
+    return Differences(members=own.members + more.members, never=tuple(dict.fromkeys(own.never + more.never + told)))
 
 
 def _first_name(table: Any) -> str:
@@ -257,8 +284,12 @@ def _first_name(table: Any) -> str:
     return f" ({named[0]} …)" if isinstance(named, list) and named else ""
 
 
-def _errors(file: str, document: dict[str, Any], base: Chain | None) -> ErrorTable:
+def _errors(file: str, document: dict[str, Any], base: Chain | None, after: Chain | None) -> ErrorTable:
+    """The error rows of this file before those of `after`; the row without a condition is that of `base` where this
+    file has none."""
     rows = [_convert(file, where, table, _Row).rule() for where, table in _each(file, document, "errors")]
+    if base is not None and not (rows and rows[0].unconditional):
+        rows.insert(0, base.errors.default)
     if not rows or not rows[0].unconditional:
         raise ChainError(f"{file}: [[errors]] number 1: the row for what nobody foresaw comes first, with no condition")
     for number, row in enumerate(rows[1:], start=2):
@@ -267,7 +298,7 @@ def _errors(file: str, document: dict[str, Any], base: Chain | None) -> ErrorTab
                 f"{file}: [[errors]] number {number}, key codes: without codes, statuses, equals, starts, contains or"
                 " words this row would hide all that follow"
             )
-    return ErrorTable(default=rows[0], rows=(*rows[1:], *(base.errors.rows if base else ())))
+    return ErrorTable(default=rows[0], rows=(*rows[1:], *(after.errors.rows if after else ())))
 
 
 def _convert(file: str, where: str, table: Any, to: type[_T]) -> _T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.chains import ChainError
@@ -106,7 +107,7 @@ def test_what_differs_without_meaning_is_read_with_what_the_rules_say_and_what_a
     assert [row.why for row in read.never] == ["another test", *["a test"] * 4]
     assert not any(comparable(method, read) for method in ("a_one", "b_two", "c_three"))
     assert comparable("a_three", read)
-    more = chains.read("small", text.replace("block_time", 'differences_from = "ethereum"\nblock_time')).differences
+    more = chains.read("small", text.replace("block_time", 'base = "ethereum"\nblock_time')).differences
     assert more.members == read.members + chains.load("ethereum").differences.members
     assert not comparable("trace_block", more)
 
@@ -127,9 +128,9 @@ def test_error_texts_are_compared_in_lower_case_and_a_list_means_all_of_it() -> 
     assert classify(errors, -32001, "missing").kind is FailureKind.UNKNOWN
 
 
-def test_members_that_fill_later_are_those_of_the_file_and_of_the_chain_whose_rules_it_takes() -> None:
+def test_members_that_fill_later_are_those_of_the_file_and_of_its_base() -> None:
     tags = 'tags = ["latest"]'
-    text = SMALL.replace(tags, tags + '\nrules_from = "ethereum"\nfills_later = ["provenAt"]', 1)
+    text = SMALL.replace(tags, tags + '\nbase = "ethereum"\nfills_later = ["provenAt"]', 1)
     starts = [member.start for member in chains.read("small", text).rules.get("eth_getBlockByHash").fills_later]
     assert starts == [b'"provenAt', b'"l1Batch']
 
@@ -142,8 +143,18 @@ def test_a_member_that_fills_later_has_a_name_or_a_beginning(name: str) -> None:
         chains.read("small", text)
 
 
+def test_a_chain_of_the_kind_of_another_says_only_what_is_different() -> None:
+    text = '[chain]\nbase = "ethereum"\nblock_time = 1.0\nchain_ids = [42220]\nlive.port_offsets = [7]'
+    own, base = chains.read("celo", text), chains.load("ethereum")
+    for name in ("finality_depth", "tags", "identity", "errors", "proof", "differences", "late", "untraced"):
+        assert getattr(own, name) == getattr(base, name), name
+    assert {rule.method for rule in own.rules} == {rule.method for rule in base.rules}
+    assert (own.block_time, own.chain_ids, base.chain_ids) == (1.0, {42220}, set())
+    assert own.live == replace(base.live, port_offsets=(7,))
+
+
 def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() -> None:
-    text = SMALL.replace("block_time", 'rules_from = "ethereum"\nerrors_from = "ethereum"\nblock_time')
+    text = SMALL.replace("block_time", 'base = "ethereum"\nblock_time')
     chain = chains.read("layer2", text.replace('methods = ["c_three"]', 'methods = ["eth_gasPrice", "eth_accounts"]'))
     assert chain.rules.get("eth_accounts").why == "another"
     assert chain.rules.get("eth_call") == chains.load("ethereum").rules.get("eth_call")
@@ -175,8 +186,8 @@ def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() ->
         ("block_time = 2.0", 'block_time = "2"', r"\[chain\], key block_time: Expected `float`"),
         (
             "block_time = 2.0",
-            'block_time = 2.0\nrules_from = "x"',
-            r"\[chain\], key rules_from: there is no other chain 'x'",
+            'block_time = 2.0\nbase = "x"',
+            r"\[chain\], key base: there is no other chain 'x'",
         ),
         (
             "[chain.identity]",
@@ -199,7 +210,7 @@ def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() ->
             '[[chain.differences.members]]\nwhy = ""\nmethods = []\nnames = []\nway = "alike"\n[[rules]]',
             r"\[chain\], key differences.members\[0\]: `values` belongs to the way",
         ),
-        ("block_time", 'differences_from = "x"\nblock_time', r"key differences_from: there is no other chain 'x'"),
+        ("block_time", 'errors_from = "x"\nblock_time', r"key errors_from: there is no other chain 'x'"),
         ("[chain]", "[chain", r"not TOML"),
     ],
 )
@@ -216,6 +227,6 @@ def test_a_file_without_the_chain_table_or_errors_is_refused() -> None:
     with pytest.raises(ChainError, match=r"\[\[errors\]\] number 1"):
         chains.read("small", SMALL[: SMALL.index("[[errors]]")])
     with pytest.raises(ChainError, match="there is no other chain 'harmony'"):
-        chains.read("harmony", SMALL.replace("block_time", 'rules_from = "harmony"\nblock_time'))
+        chains.read("harmony", SMALL.replace("block_time", 'base = "harmony"\nblock_time'))
     with pytest.raises(ChainError, match=r"\[\[rules\]\] number 1: Expected `object`"):
         chains.read("small", 'rules = ["x"]\n' + SMALL[: SMALL.index("[[rules]]")])
