@@ -116,9 +116,10 @@ class Chain(Struct, frozen=True, kw_only=True):
     name: str
     rules: RuleTable
     errors: ErrorTable
+    base: str
+    """The name of the chain of whose kind it is, whose nodes answer like its own; empty where there is none."""
     chain_ids: frozenset[int]
-    """The chain ids by which its nodes are known, where they answer as those of another chain; empty where what they
-    answer tells them."""
+    """The chain ids by which its nodes are told from those of its base."""
     block_time: float
     """Expected seconds between blocks."""
     finality: Finality

@@ -150,6 +150,7 @@ def read(name: str, text: str) -> Chain:
         name=name,
         rules=rules,
         errors=_errors(file, document, base, after),
+        base=head.base,
         chain_ids=head.chain_ids,
         block_time=head.block_time,
         finality=head.finality,

@@ -189,10 +189,12 @@ async def _said(asker: Asker, timeout: float, chain: str | None, shard: int | No
 
 
 async def _chain(asker: Asker, timeout: float) -> Chain:
-    """The only chain whose nodes answer the call for the head as this node does. Raises ProbeError."""
+    """The only chain whose nodes answer the call for the head as this node does, or the one of its kind that has the
+    node's chain id. Raises ProbeError."""
     answering: list[Chain] = []
     trouble, heard = "no chain is known", False
-    for candidate in map(chains.load, chains.names()):
+    every = [*map(chains.load, chains.names())]
+    for candidate in (chain for chain in every if not chain.base):
         try:
             await number_of(asker, candidate.identity.head, timeout)
         except ProbeError as error:
@@ -205,5 +207,7 @@ async def _chain(asker: Asker, timeout: float) -> Chain:
     for candidate in answering:
         others = [other for other in answering if other is not candidate]
         if not any(other.rules.get(candidate.identity.head.method).known for other in others):
-            return candidate
+            kin = [chain for chain in every if chain.base == candidate.name]
+            own = await number_of(asker, candidate.identity.eth_chain_id, timeout) if kin else None
+            return next((chain for chain in kin if own in chain.chain_ids), candidate)
     raise ProbeError(trouble if not answering else "it answers as the nodes of several chains do")

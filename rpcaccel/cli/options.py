@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from rpcaccel import chains
 from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
 from rpcaccel.config.model import Settings
@@ -19,7 +20,7 @@ from rpcaccel.config.value_types import NAME, NODE_TEXT, ids_once, parse_duratio
 
 NodeUrls = Annotated[
     list[str] | None,
-    typer.Argument(metavar=NODE_TEXT, envvar="RPCACCEL_NODES", help="NodeUrls to serve, without a file."),
+    typer.Argument(metavar=NODE_TEXT, envvar="RPCACCEL_NODES", help="Nodes to serve, without a file."),
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", envvar="RPCACCEL_CONFIG", metavar="FILE", help="A TOML file.")
@@ -29,7 +30,7 @@ ChainName = Annotated[
     typer.Option(
         envvar="RPCACCEL_CHAIN",
         metavar="NAME",
-        help="ChainName of the URLs: auto (default: they are asked), harmony, ethereum.",
+        help=f"Chain of the URLs: auto (default: they are asked), {', '.join(chains.names())}.",
     ),
 ]
 Shard = Annotated[

@@ -37,10 +37,11 @@ from rpcaccel.core.wire.forwarded_for import ForwardedHeader
 
 
 class Section(BaseModel):
-    """A part of the settings: frozen, no unknown keys, no values in error texts."""
+    """A part of the settings: frozen, no unknown keys, no values in error texts. The docstring beneath a field is its
+    explanation (config.schema)."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True, use_attribute_docstrings=True
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
     )
 
 

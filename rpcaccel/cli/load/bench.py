@@ -59,7 +59,7 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         str, typer.Option(metavar="URL", help="Another proxy, that keeps no answers: pooling and balancing alone.")
     ] = "",
     serve: Annotated[
-        str, typer.Option(metavar="CHAIN", help="Or start both meanwhile, for this chain: auto, harmony or ethereum.")
+        str, typer.Option(metavar="CHAIN", help="Or start both meanwhile, for this chain, or auto: as nodes say.")
     ] = "",
     redis_proxy: Annotated[
         str, typer.Option(metavar="URL", help="Another proxy on the same Redis that was not asked before.")

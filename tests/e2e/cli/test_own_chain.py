@@ -1,4 +1,5 @@
-"""A chain is one new file: the program serves the example of docs/chains.md once that file is in its folder."""
+"""A chain is one new file: once the example of docs/chains.md is in the folder of chains, its nodes are known by their
+chain id and served."""
 
 from __future__ import annotations
 
@@ -39,9 +40,7 @@ async def test_a_chain_is_served_once_its_file_is_there(
     (tmp_path / "rpcaccel" / "chains" / "example.toml").write_text("".join(shown))
     async with ExampleNode(ethereum_chain(200), name="own") as node:
         url = f"{node.url},id=own"
-        program = new_program(
-            "serve", "--chain", "example", url, *LOCAL, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path
-        )
+        program = new_program("serve", url, *LOCAL, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path)
         proxy = await found(program, http)
         await proxy.ready()
         replies = [await proxy.call("example_getReward", "0xaa", "0x64") for _ in range(2)]

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 import rpcaccel
 from rpcaccel.config.model import MOST_NODES, NodeSettings, Settings
+from rpcaccel.config.schema import schema
 from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.config.sections import MAX_WEBHOOKS, ClientsSettings, Section
 from rpcaccel.config.validate import validate
@@ -63,14 +64,20 @@ def test_no_key_is_there_that_no_code_reads() -> None:
     assert fields - read_by_the_package() == NOT_READ_YET
 
 
-def test_every_key_says_what_it_is_and_has_a_default_unless_it_must_be_given() -> None:
-    required = set()
-    for section in sections():
-        for name, field in section.model_fields.items():
-            assert (field.description or "").endswith("."), f"{section.__name__}.{name}"
-            if field.is_required():
-                required.add(f"{section.__name__}.{name}")
-    assert required == {
+def test_every_key_says_what_it_is() -> None:
+    made = schema()
+    for table, fields in (("Settings", made), *made["$defs"].items()):
+        for name, field in fields.get("properties", {}).items():
+            assert field["description"].endswith("."), f"{table}.{name}"
+
+
+def test_every_key_has_a_default_unless_it_must_be_given() -> None:
+    assert {
+        f"{section.__name__}.{name}"
+        for section in sections()
+        for name, field in section.model_fields.items()
+        if field.is_required()
+    } == {
         "AccountSettings.password",
         "WebhookSettings.url",
         "ErrorRuleSettings.kind",
