@@ -19,7 +19,7 @@ from rpcaccel.config.resilience import (
     RouteSettings,
     TransactionSettings,
 )
-from rpcaccel.config.secrets import HeaderText, NodeSocketUrl, NodeUrl, PasswordHash, RedisUrl
+from rpcaccel.config.secrets import HeaderText, NodeSocketUrl, NodeUrl, PasswordHash, StoreUrl
 from rpcaccel.config.sections import (
     MIB,
     AlertsSettings,
@@ -41,7 +41,6 @@ from rpcaccel.config.value_types import (
     ListenText,
     MethodPattern,
     Number,
-    RedisUrls,
     Roles,
     Size,
     Tags,
@@ -111,9 +110,9 @@ class DiskSettings(Section):
 class RedisSettings(Section):
     """The last cache tier, shared by workers and hosts."""
 
-    url: RedisUrl = Field(default=RedisUrl(""), examples=["redis://:${REDIS_PASSWORD:-}@127.0.0.1:6379/0"])
+    url: StoreUrl = Field(default=StoreUrl(""), examples=["redis://:${REDIS_PASSWORD:-}@127.0.0.1:6379/0"])
     """redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://. If empty, there is no such tier."""
-    replicas: RedisUrls = Field(default=(), examples=[["redis://10.0.0.6:6379"]])
+    replicas: StoreUrls = Field(default=(), examples=[["redis://10.0.0.6:6379"]])
     """Addresses that are read in turn; the primary when none of them answers."""
     prefix: str = Field(default="rpcaccel", pattern=r"^[A-Za-z0-9_.:-]{1,64}$")
     """Every key in Redis begins with this text."""

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from rpcaccel.stores.redis import redis_url
+from rpcaccel.stores import driver_of, drivers
 
 LISTEN = 'an address HOST:PORT such as "127.0.0.1:8888", "[::1]:8888" or ":8888" (every IPv4 interface)'
 REVEAL: dict[str, bool] = {"reveal": True}
@@ -153,14 +153,18 @@ class NodeSocketUrl(NodeUrl):
         return super().checked(value) if value.strip() else ""
 
 
-class RedisUrl(Secret):
-    """Where Redis is, in one of the forms of `stores.redis.redis_url`; empty for none. Shown without credentials."""
+_STORE_FORMS = [form for driver in dict.fromkeys(drivers().values()) for form in driver.forms]
+
+
+class StoreUrl(Secret):
+    """Where the store is that hosts share, in a form that a driver in `stores` knows; empty for none. Shown without
+    credentials."""
 
     __slots__ = ()
-    expected = "an address such as redis://HOST[:PORT][/DB], rediss://…, unix:///PATH or redis+sentinel://…"
+    expected = f"an address such as {', '.join(_STORE_FORMS[:-1])} or {_STORE_FORMS[-1]}"
     json_format: ClassVar[dict[str, str]] = {
         "type": "string",
-        "pattern": r"^$|^(rediss?(\+(sentinel|cluster))?|unix)://",
+        "pattern": f"^$|^({'|'.join(map(re.escape, drivers()))})://",
     }
 
     @classmethod
@@ -168,16 +172,14 @@ class RedisUrl(Secret):
         text = super().checked(value.strip())
         try:
             if text:
-                redis_url.parse(text)
+                driver_of(text).check(text)
         except ValueError:  # the text of the error may quote half a password
             raise ValueError(cls.expected) from None
         return text
 
     @property
     def shown(self) -> str:
-        if not self._value:
-            return ""
-        return f"{self._value.partition('://')[0]}://{redis_url.parse(self._value).name}"
+        return driver_of(self._value).shown(self._value) if self._value else ""
 
 
 def shown_url(text: str) -> str:

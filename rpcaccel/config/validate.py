@@ -26,7 +26,7 @@ from rpcaccel.config.model import (
 )
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
 from rpcaccel.config.value_types import may_agree, methods_of
-from rpcaccel.stores.redis import redis_url
+from rpcaccel.stores import driver_of
 
 OPEN = (
     "an address of this machine alone (127.0.0.1, ::1 or localhost), since the admin side has no password: for one "
@@ -123,16 +123,13 @@ def _disk(disk: DiskSettings) -> Iterator[Misfit]:
 
 
 def _replicas(settings: Settings) -> Iterator[Misfit]:
-    if not settings.redis.replicas:
+    url, replicas = settings.redis.url.reveal(), [replica.reveal() for replica in settings.redis.replicas]
+    if not replicas:
         return
-    url = settings.redis.url.reveal()
-    kind = redis_url.parse(url).kind if url else ""
-    if kind in ("", "sentinel", "cluster"):
-        expected = f"none: a {kind} finds its replicas itself" if kind else "none without a redis.url"
-        yield Misfit(("redis", "replicas"), "a list", expected)
-    for index, replica in enumerate(settings.redis.replicas):
-        if replica and redis_url.parse(replica.reveal()).kind not in ("single", "unix"):
-            yield Misfit(("redis", "replicas", index), shown(replica), "one server: redis://, rediss:// or unix://")
+    unfit = driver_of(url).unfit_replicas(url, replicas) if url else {None: "none without a redis.url"}
+    for index, expected in unfit.items():
+        path = ("redis", "replicas") if index is None else ("redis", "replicas", index)
+        yield Misfit(path, "a list" if index is None else shown(replicas[index]), expected)
 
 
 def _alerts(settings: Settings) -> Iterator[Misfit]:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints
 
-from rpcaccel.config.secrets import NodeUrl, RedisUrl, format_listen, parse_listen
+from rpcaccel.config.secrets import NodeUrl, StoreUrl, format_listen, parse_listen
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 """Names of networks: safe in a path, a metric and a log."""
@@ -357,4 +357,4 @@ KNOWN = "x-known"
 """The member of a field's JSON Schema that says of what its values are the names: "chains" or "balancers"."""
 ChainName = Annotated[str, AfterValidator(known_chain), Field(json_schema_extra={KNOWN: "chains"})]
 BalancerName = Annotated[str, AfterValidator(known_balancer), Field(json_schema_extra={KNOWN: "balancers"})]
-RedisUrls = Annotated[tuple[RedisUrl, ...], BeforeValidator(listed)]
+StoreUrls = Annotated[tuple[StoreUrl, ...], BeforeValidator(listed)]

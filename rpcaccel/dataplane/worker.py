@@ -25,7 +25,7 @@ from rpcaccel.core.memo import part_of
 from rpcaccel.core.messages import Announced, NodeReport, Noted, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.eligibility import explain, rests
 from rpcaccel.core.nodes.limits import Brought
-from rpcaccel.core.stats.counters import TallySnapshot
+from rpcaccel.core.stats.counters import SHARED_TIER, TallySnapshot
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane import gauges
 from rpcaccel.dataplane.engine.engine import Engine
@@ -127,7 +127,7 @@ class Worker:
             self._later(HotAnswers(self._memory, self._disk, self.engine.purges, self._clock).run())
         for known in heads:
             self.see(known)
-        if self._settings.redis.url:
+        if self._store.shares_limits:
             self._later(self._shared_limits.run(self._store.exchange))
         elif self._on_spent is not None:
             self._later(self._shared_limits.run(Neighbours(self._on_spent).exchange))
@@ -272,7 +272,7 @@ class Worker:
         """Sentences for the operator, with the tiers that they are about."""
         yield from (("disk", sentence) for sentence in self.engine.disk.stats().warnings)
         yield from (
-            ("redis", sentence) for sentence in (*self._store.stats().warnings, *self._chain_restarts.warnings())
+            (SHARED_TIER, sentence) for sentence in (*self._store.stats().warnings, *self._chain_restarts.warnings())
         )
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:
@@ -344,7 +344,7 @@ class Worker:
         if self._disk is not None:
             gauges.fill_store(self._tally.tier("disk", shared=True), self._disk.stats())
         if self.engine.shared:
-            gauges.fill_store(self._tally.tier("redis", shared=True), self._store.stats())
+            gauges.fill_store(self._tally.tier(SHARED_TIER, shared=True), self._store.stats())
         for network in self.state.networks.values():
             gauges.fill_network(self._tally.network(network.name), network.pool)
             for node in network.pool.nodes:

@@ -1,41 +1,64 @@
-"""The cache tiers behind memory: the store that hosts share in Redis, and the tier on disk, which is this host's own.
+"""The cache tiers behind memory: the store that hosts share, which is found by the scheme of its URL, and the tier on
+disk, which is this host's own.
 
-What they are made of is imported late: the client of Redis takes 0.1 s, and a host without it needs none.
+A file or package here that defines a `DRIVER` (`base.Driver`) is a kind of shared store.
 """
-# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from rpcaccel.stores.base import NoStore, Store, StoreSettings
+from rpcaccel.stores.base import Driver, NoStore, Store, StoreSettings
 
 if TYPE_CHECKING:
     from rpcaccel.stores.disk.disk_store import DiskStore, DiskTierSettings
-    from rpcaccel.stores.redis.board import Board
+    from rpcaccel.stores.shared_board import Board, QuotaSums
+
+
+@cache
+def drivers() -> dict[str, Driver]:
+    """The drivers of all kinds of shared stores, by scheme. The folder is listed once."""
+    modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+    found: list[Driver] = [module.DRIVER for module in modules if hasattr(module, "DRIVER")]
+    return {scheme: driver for driver in found for scheme in driver.schemes}
+
+
+def driver_of(url: str) -> Driver:
+    """The driver for the scheme of a URL. Raises ValueError, naming all schemes and nothing of the URL."""
+    driver = drivers().get(url.partition("://")[0]) if "://" in url else None
+    if driver is None:
+        raise ValueError(f"the address of a store begins with one of {', '.join(f'{name}://' for name in drivers())}")
+    return driver
 
 
 def load(settings: StoreSettings) -> Store:
     """Make the store for the URL in the settings; without a URL, the one that holds nothing. Raises ValueError, without
     showing credentials, for a malformed URL."""
-    if not settings.url.reveal().strip():
-        return NoStore()
-    from rpcaccel.stores.redis.store import RedisStore
-
-    return RedisStore(settings)
+    url = settings.url.reveal()
+    return driver_of(url).build(settings) if url else NoStore()
 
 
-def load_board(settings: StoreSettings) -> Board:
-    """Make the board of the hosts that use this Redis. Raises ValueError for a malformed URL."""
-    from rpcaccel.stores.redis.board import Board
+def load_board(settings: StoreSettings) -> Board | None:
+    """Make the board of the hosts that use this store; None where they share none. Raises ValueError for a malformed
+    URL."""
+    url = settings.url.reveal()
+    return driver_of(url).board(settings) if url else None
 
-    return Board(settings)
+
+def load_quota_sums(settings: StoreSettings, host: str) -> QuotaSums | None:
+    """Make what the hosts that use this store share their use of quotas by; None where they do not. `host` names this
+    host. Raises ValueError for a malformed URL."""
+    url = settings.url.reveal()
+    return driver_of(url).quota_sums(settings, host) if url else None
 
 
 def load_disk(settings: DiskTierSettings) -> DiskStore | None:
     """Make the store for the folder in the settings; None without a folder."""
     if not settings.path:
         return None
-    from rpcaccel.stores.disk.disk_store import DiskStore
+    from rpcaccel.stores.disk.disk_store import DiskStore  # noqa: PLC0415 -- it takes SQLite
 
     return DiskStore(settings)

@@ -1,5 +1,6 @@
-# ruff: noqa: ARG002 - a store that holds nothing ignores its arguments
-"""The tiers behind memory: what the data plane expects of a store, and the store for when there is none.
+# ruff: noqa: ARG002 - what holds nothing ignores its arguments
+"""The tiers behind memory: what the data plane expects of a store, what a file here defines to be found as one, and the
+store for when there is none.
 
 A store must never delay or fail a call: a slow or missing store is a miss.
 """
@@ -8,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from msgspec import Struct
 
 from rpcaccel.core.cache.entry import Entry, Selection
+
+if TYPE_CHECKING:
+    from rpcaccel.stores.shared_board import Board, QuotaSums
 
 
 class Address(Protocol):
@@ -59,7 +63,6 @@ class ServerStats(Struct, frozen=True, kw_only=True):
 class StoreStats(Struct, frozen=True, kw_only=True):
     """The state and the counters of a store at one moment."""
 
-    name: str
     up: bool
     """Can the store be asked now? Of a store that was closed: could it be asked until then?"""
     fault: str = ""
@@ -119,10 +122,13 @@ class Lease:
 
 
 class Store:
-    """A cache tier behind memory, and by itself one that holds nothing. Keys are those of core.plan.cache_key, to which
-    the store adds what it needs."""
+    """A cache tier behind memory. Keys are those of core.plan.cache_key, to which the store adds what it needs. What a
+    store does not override is done as by one that finds nothing."""
 
-    name: ClassVar[str] = "memory"
+    holds: ClassVar[bool] = True
+    """Can the store hold anything? If not, it is never asked."""
+    shares_limits: ClassVar[bool] = False
+    """Does `exchange` tell all processes that use the store what clients spent?"""
 
     async def start(self) -> None:
         """Connect, in the background if a server does not answer. Never raises because a server is down."""
@@ -194,8 +200,54 @@ class Store:
 
     def stats(self) -> StoreStats:
         """The state and the counters now."""
-        return StoreStats(name=self.name, up=True)
+        return StoreStats(up=True)
 
 
 class NoStore(Store):
     """The store that holds nothing: workers have their memory tier alone."""
+
+    holds = False
+
+
+class Driver:
+    """What a file of stores says of its kind of store, as `DRIVER = ItsDriver()`: it is found by the schemes of its
+    URLs. The settings are checked by it in every process, so it imports what is slow to import only when it needs it.
+
+    All URLs given to a method have one of the schemes, and have passed `check`.
+    """
+
+    schemes: ClassVar[tuple[str, ...]]
+    forms: ClassVar[tuple[str, ...]]
+    """The forms of its URLs that an error message shows: redis://HOST[:PORT]."""
+
+    def check(self, url: str) -> None:
+        """Raise ValueError when the store cannot read the URL."""
+
+    def shown(self, url: str) -> str:
+        """The URL without credentials."""
+        return f"{url.partition('://')[0]}://"
+
+    def unfit_replicas(self, url: str, replicas: Sequence[str]) -> Mapping[int | None, str]:
+        """What was expected of replicas of the store at `url`, by their index; under None, of the whole list."""
+        return {None: "none: this store takes no replicas"}
+
+    def files(self, url: str) -> Mapping[str, str]:
+        """The files that the URL names, by the name of the option, which must be readable."""
+        return {}
+
+    async def refusal(self, url: str, settings: StoreSettings, within: float) -> str:
+        """What the server expected instead of this URL; empty when it accepts it, or does not answer for `within`
+        seconds."""
+        return ""
+
+    def build(self, settings: StoreSettings) -> Store:
+        """Make the store, which `Store.start` connects."""
+        raise NotImplementedError
+
+    def board(self, settings: StoreSettings) -> Board | None:
+        """Make the board on which hosts share settings and purges and tell of themselves; None: they do not."""
+        return None
+
+    def quota_sums(self, settings: StoreSettings, host: str) -> QuotaSums | None:
+        """Make what hosts share their use of quotas by; None: each counts alone. `host` names this one."""
+        return None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rpcaccel.controlplane.hosts.host_book import ROUND
 from rpcaccel.controlplane.hosts.host_report import HostReport, encoded
-from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
+from rpcaccel.stores.shared_board import HostEntries, HostEntry
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK
 

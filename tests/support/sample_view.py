@@ -188,10 +188,10 @@ class SampleView:
             if on_disk:
                 self.tally.tier("disk", shared=True).misses += 1
                 self.tally.step(Step.DISK, rng.lognormvariate(-8.6, 0.4))
-            cell.done(AnswerSource.REDIS, rng.lognormvariate(-7.2, 0.3), size)
+            cell.done(AnswerSource.SHARED, rng.lognormvariate(-7.2, 0.3), size)
             self.tally.tier("memory").misses += 1
             self.tally.tier("redis", shared=True).hits += 1
-            self.tally.step(Step.REDIS, rng.lognormvariate(-7.3, 0.3))
+            self.tally.step(Step.SHARED, rng.lognormvariate(-7.3, 0.3))
 
     def _node_call(self, method: str, cache: CacheClass, size: int) -> None:
         rng, cell = self.random, self.tally.cell(NETWORK, method, cache)

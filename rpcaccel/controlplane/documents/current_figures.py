@@ -42,7 +42,7 @@ from rpcaccel.controlplane.stats.summaries import (
 )
 from rpcaccel.core.nodes.limits import QuotaUse
 from rpcaccel.core.replies.failure import is_node_fault
-from rpcaccel.core.stats.counters import REMOVES, Cell, NetworkCell, NodeCell, Tier, TierFigures
+from rpcaccel.core.stats.counters import REMOVES, SHARED_TIER, Cell, NetworkCell, NodeCell, Tier, TierFigures
 from rpcaccel.core.stats.histogram import Histogram
 
 SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
@@ -328,7 +328,7 @@ def cache(frame: Frame, history: History) -> Cache:
     return Cache(
         minute.seconds if minute else None,
         [_tier(tier, snapshot.steps.get(tier.name)) for tier in sorted(snapshot.tiers, key=_place)],
-        [notice.text for notice in frame.notices if notice.subject in {"disk", "redis"}],
+        [notice.text for notice in frame.notices if notice.subject in {"disk", SHARED_TIER}],
         [
             extended(ClassNow, method_figures(cells, minute), cache=name)
             for name, cells in classes.items()

@@ -21,7 +21,7 @@ from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.controlplane.stats.summaries import PerSecond, Seconds, Share, extended
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
+from rpcaccel.stores.shared_board import HostEntries, HostEntry
 
 ROUND = 2.0
 """Seconds between two documents of a host."""

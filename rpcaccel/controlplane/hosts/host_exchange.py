@@ -12,7 +12,6 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import structlog
 from msgspec.structs import replace
@@ -22,11 +21,8 @@ from rpcaccel.controlplane.hosts.host_book import HostBook, HostsNow
 from rpcaccel.controlplane.hosts.host_report import HostReport, encoded
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.stores import load_board
-from rpcaccel.stores.redis.board_entries import UnreachableError
+from rpcaccel.stores.shared_board import Board, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
-
-if TYPE_CHECKING:
-    from rpcaccel.stores.redis.board import Board
 
 log = structlog.get_logger("rpcaccel.sharing")
 
@@ -39,7 +35,7 @@ class HostExchange:
         report: Callable[[], HostReport],
         *,
         block_times: Callable[[], Mapping[str, float | None]] = dict,
-        board: Callable[[RedisSettings], Board] = load_board,
+        board: Callable[[RedisSettings], Board | None] = load_board,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`report` tells what this host is like now; `block_times` the seconds that a block of each network takes."""
@@ -64,8 +60,8 @@ class HostExchange:
             return
         await self.leave()
         self._redis = redis
-        if redis.url:
-            self._board = self._board_of(redis)
+        self._board = self._board_of(redis)
+        if self._board is not None:
             self._task = asyncio.create_task(self._follow(self._board), name="hosts")
 
     def drain(self) -> None:

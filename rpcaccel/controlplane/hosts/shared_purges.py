@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import structlog
@@ -24,10 +24,7 @@ from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.job_thread import JobThread
-from rpcaccel.stores.redis.board_entries import ForeignData, UnreachableError
-
-if TYPE_CHECKING:
-    from rpcaccel.stores.redis.board import Board
+from rpcaccel.stores.shared_board import Board, ForeignData, UnreachableError
 
 RESEND_SECONDS = 600.0
 """Seconds for which a purge is sent again when the board lost its words. A host that was cut off for longer purges

@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import structlog
@@ -31,11 +31,8 @@ from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import Reached, swept
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores import load_board
-from rpcaccel.stores.redis.board_entries import SharedDocument, UnreachableError
+from rpcaccel.stores.shared_board import Board, SharedDocument, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
-
-if TYPE_CHECKING:
-    from rpcaccel.stores.redis.board import Board
 
 LOCAL_SECTIONS = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")
 """Sections that each host has for itself. `alerts.host`, the name of a host in its alerts, is its own as well."""
@@ -310,8 +307,8 @@ class Hosts:
             return
         await self.stop()
         self._shared_by = redis, folder
-        if redis.url:
-            board, host = load_board(redis), f"{socket.gethostname()}-{secrets.token_hex(2)}"
+        if (board := load_board(redis)) is not None:
+            host = f"{socket.gethostname()}-{secrets.token_hex(2)}"
             purges = Purges(board, host, self._purge, _heard_file(folder) if folder else None)
             self._sharing = Sharing(board, self._ledger, purges, told=self._hear)
             await self._sharing.start()

@@ -14,7 +14,6 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import structlog
 from msgspec import Struct
@@ -26,9 +25,8 @@ from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.limits import Brought, QuotaUse, Window, runs_out, window_end
-
-if TYPE_CHECKING:
-    from rpcaccel.stores.redis.shared_counters import QuotaSums
+from rpcaccel.stores import load_quota_sums
+from rpcaccel.stores.shared_board import QuotaSums
 
 QUOTA_LOOK_SECONDS = 1.0
 """Seconds between two looks at what the workers report."""
@@ -114,13 +112,7 @@ class Quotas:
         """Count with the hosts that use this Redis, and with no others any more."""
         if redis != self._shared_by:
             self._shared_by = redis
-            # A host without Redis does not import its client, which takes 80 ms.
-            if redis.url:
-                from rpcaccel.stores.redis.shared_counters import QuotaSums  # noqa: PLC0415
-
-                await self.share_by(QuotaSums(redis, self._host))
-            else:
-                await self.share_by(None)
+            await self.share_by(load_quota_sums(redis, self._host))
 
     async def share_by(self, hosts: QuotaSums | None) -> None:
         """Count with these other hosts; None: with none."""

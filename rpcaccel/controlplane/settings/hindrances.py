@@ -18,10 +18,10 @@ from rpcaccel.config.model import AdminSettings, RedisSettings, Settings
 from rpcaccel.config.secrets import parse_listen
 from rpcaccel.config.validate import Misfit
 from rpcaccel.controlplane.workers.sockets import CertificateError, reason_of, tls_context
-from rpcaccel.stores.redis import redis_url
+from rpcaccel.stores import driver_of
 
-REDIS_WITHIN = 3.0
-"""Seconds in which Redis has to refuse the credentials; a slower server counts as down, which is no hindrance."""
+REFUSAL_SECONDS = 3.0
+"""Seconds in which a store has to refuse the credentials; a slower one counts as down, which is no hindrance."""
 
 
 def hindrances(settings: Settings, before: Settings | None = None) -> list[Misfit]:
@@ -37,7 +37,7 @@ def hindrances(settings: Settings, before: Settings | None = None) -> list[Misfi
     if settings.disk.path and (before is None or settings.disk.path != before.disk.path):
         found += _folder(("disk", "path"), settings.disk.path)
     if redis.url and (before is None or redis != before.redis):
-        found += list(_redis_files(redis)) or asyncio.run(_redis(redis))
+        found += list(_store_files(redis)) or asyncio.run(_store(redis))
     return found
 
 
@@ -75,24 +75,22 @@ def _folder(path: Path, folder: str) -> Iterator[Misfit]:
         yield Misfit(path, shown(folder), f"a folder that can be made and written: {why}")
 
 
-def _redis_files(redis: RedisSettings) -> Iterator[Misfit]:
-    for path, url in _redis_urls(redis):
-        for name, file in redis_url.parse(url).tls_options:
-            if name in redis_url.TLS_FILES and (why := _unreadable(str(file))):
+def _store_files(redis: RedisSettings) -> Iterator[Misfit]:
+    for path, url in _store_urls(redis):
+        for name, file in driver_of(url).files(url).items():
+            if why := _unreadable(file):
                 yield Misfit(path, shown(url), f"a file that can be read in {name}: {why}")
 
 
-def _redis_urls(redis: RedisSettings) -> list[tuple[Path, str]]:
+def _store_urls(redis: RedisSettings) -> list[tuple[Path, str]]:
     replicas = [(("redis", "replicas", index), url.reveal()) for index, url in enumerate(redis.replicas) if url]
     return [(("redis", "url"), redis.url.reveal()), *replicas]
 
 
-async def _redis(redis: RedisSettings) -> list[Misfit]:
-    """Ask all Redis servers at once. The client is imported only here, since that takes a tenth of a second."""
-    from rpcaccel.stores.redis.connect import refusal  # noqa: PLC0415
-
-    asked = _redis_urls(redis)
-    told = await asyncio.gather(*(refusal(url, redis, REDIS_WITHIN) for _, url in asked))
+async def _store(redis: RedisSettings) -> list[Misfit]:
+    """Ask all servers of the store at once."""
+    asked = _store_urls(redis)
+    told = await asyncio.gather(*(driver_of(url).refusal(url, redis, REFUSAL_SECONDS) for _, url in asked))
     return [Misfit(path, shown(url), why) for (path, url), why in zip(asked, told, strict=True) if why]
 
 

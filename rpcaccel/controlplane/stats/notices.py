@@ -11,7 +11,7 @@ from msgspec import Struct
 from rpcaccel.controlplane.stats.snapshot import Frame
 from rpcaccel.core.heads.proof import outcome
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
-from rpcaccel.core.stats.counters import Tier
+from rpcaccel.core.stats.counters import SHARED_TIER, Tier
 
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING}
 
@@ -73,7 +73,7 @@ def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:
             yield LogNotice("info", back)
     known = set() if before is None else {notice.text for notice in before.notices}
     for notice in now.notices:
-        if notice.subject in {"disk", "redis"} and notice.text not in known:
+        if notice.subject in {DISK, SHARED_TIER} and notice.text not in known:
             yield LogNotice("warning", notice.text)
 
 

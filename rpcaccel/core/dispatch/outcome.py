@@ -111,7 +111,7 @@ def fault_of(plan: Plan, outcome: Outcome) -> ErrorFault:
 
 _WAITED = {
     Step.DISK: "the disk",
-    Step.REDIS: "Redis",
+    Step.SHARED: "Redis",
     Step.FLIGHT: "the same call under way",
     Step.FORWARD: "the nodes",
 }

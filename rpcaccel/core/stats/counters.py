@@ -26,13 +26,17 @@ MAX_REASONS = 24
 """Distinct reasons that are counted in one cell; further ones are counted as OTHER."""
 
 
+SHARED_TIER = "redis"
+"""The name of the tier that hosts share, in headers, in metrics and on the page: there is no other store than Redis."""
+
+
 class AnswerSource(IntEnum):
     """Where an answer came from. The value is the index of the histogram in a cell."""
 
     LOCAL = 0
     MEMORY = 1
     DISK = 2
-    REDIS = 3
+    SHARED = 3
     FLIGHT = 4
     NODE = 5
     PARTIAL = 6
@@ -43,10 +47,10 @@ class AnswerSource(IntEnum):
     @property
     def label(self) -> str:
         """The name in headers, in metrics and on the page."""
-        return self.name.lower()
+        return SHARED_TIER if self is AnswerSource.SHARED else self.name.lower()
 
 
-HITS = (AnswerSource.LOCAL, AnswerSource.MEMORY, AnswerSource.DISK, AnswerSource.REDIS)
+HITS = (AnswerSource.LOCAL, AnswerSource.MEMORY, AnswerSource.DISK, AnswerSource.SHARED)
 """Sources that need no node. A flight saves a call to a node but waits for one, so it is no hit."""
 
 
@@ -59,7 +63,7 @@ class Step(StrEnum):
 
     PARSE = "parse"
     DISK = "disk"
-    REDIS = "redis"
+    SHARED = SHARED_TIER
     FLIGHT = "flight"
     FORWARD = "forward"
 
@@ -313,7 +317,7 @@ class Tier(TierFigures):
     expired: int = 0
 
 
-REMOVES = {"memory": ("evicted", "expired"), "disk": ("evicted",), "redis": ()}
+REMOVES = {"memory": ("evicted", "expired"), "disk": ("evicted",), SHARED_TIER: ()}
 """Why a tier removes entries by itself, as far as it is known here, by tier, in the order in which a call asks them.
 Nothing expires on the disk; Redis does not say what of that was ours."""
 

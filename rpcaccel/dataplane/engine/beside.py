@@ -106,7 +106,7 @@ class AskBeside:
         if self.stored is not None and plan.kept:
             entry, source = await self.stored(network, plan)
             if entry is not None:
-                steps = ((Step.REDIS if source is AnswerSource.REDIS else Step.DISK, clock() - started),)
+                steps = ((Step.SHARED if source is AnswerSource.SHARED else Step.DISK, clock() - started),)
                 return Outcome(source=source, result=entry.result, block=plan.head, steps=steps)
         while True:
             fork_epoch, began = network.view.fork_epoch, clock()

@@ -13,6 +13,7 @@ from rpcaccel.core.nodes.eligibility import explain
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.stats.counters import SHARED_TIER
 from rpcaccel.dataplane.engine.engine import FILTER_KINDS, Engine
 from rpcaccel.dataplane.networks.network import Network
 
@@ -96,16 +97,16 @@ def _in_memory(worker: str, engine: Engine, network: Network, plan: Plan) -> lis
 async def _further(worker: str, engine: Engine, network: Network, plan: Plan) -> list[HeldAnswer]:
     """What the tiers behind memory hold."""
     lasting = [] if plan.lasting_key is None or not engine.on_disk else [plan.lasting_key]
-    asked = [(engine.disk, key) for key in lasting]
-    asked += [(engine.store, key) for key in plan.shared_keys if engine.shared]
+    asked = [("disk", engine.disk, key) for key in lasting]
+    asked += [(SHARED_TIER, engine.store, key) for key in plan.shared_keys if engine.shared]
     held = []
-    for store, key in asked:
+    for tier, store, key in asked:
         entry = await store.get(key)
         if entry is None:
             continue
         left = await store.left(key)
         served = _served(engine, network, plan, entry)
-        held.append(_held(store.name, worker, key, entry, engine.now(), served=served, left=left))
+        held.append(_held(tier, worker, key, entry, engine.now(), served=served, left=left))
     return held
 
 

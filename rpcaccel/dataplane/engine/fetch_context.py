@@ -113,7 +113,7 @@ class ReadYourWrites:
         self.recent = Recent()
         """As long as it is empty, no call need ask for `holders`."""
         self._store = store
-        self._shared = store.name != "memory"
+        self._shared = store.holds
         self._clock = clock
         self._tell = tell
 
@@ -213,10 +213,10 @@ class FetchContext(ABC):
         """How long the store takes for a lookup lately."""
         self.memory = memory
         self.disk = disk
-        self.on_disk = disk.name != "memory"
+        self.on_disk = disk.holds
         """Is there a tier on disk?"""
         self.store = store
-        self.shared = store.name != "memory"
+        self.shared = store.holds
         """Is there a tier that hosts share?"""
         self.purges = RecentPurges()
         self.tally = tally
@@ -251,7 +251,7 @@ class FetchContext(ABC):
         if self.purges.cover(key, entry.stored_at, now):
             return False
         self.memory.put(key, entry, now)
-        if source is AnswerSource.REDIS and self.on_disk and key == plan.lasting_key:
+        if source is AnswerSource.SHARED and self.on_disk and key == plan.lasting_key:
             self.disk.put(key, entry, inf)
         return True
 

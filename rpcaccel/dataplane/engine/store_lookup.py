@@ -65,7 +65,7 @@ class StoreLookup:
         self._ends = ends
         self._mode = mode
         self._started = shared.clock()
-        self.source = AnswerSource.REDIS
+        self.source = AnswerSource.SHARED
         """The tier that is asked now, or that had the entry."""
         self.timed: tuple[tuple[Step, float], ...] = ()
         """The tiers that were asked, and how long each took (seconds)."""
@@ -106,7 +106,7 @@ class StoreLookup:
 
     def _look_further(self) -> None:
         """Ask Redis."""
-        self.source = AnswerSource.REDIS
+        self.source = AnswerSource.SHARED
         shared, plan = self._shared, self._plan
         asked = shared.shared and bool(plan.shared_keys)
         if not asked or not shared.store.look(plan.shared_keys, self._accepts, self._said):
@@ -114,7 +114,7 @@ class StoreLookup:
 
     def _said(self, entry: Entry | None) -> None:
         """Take what Redis has of the call."""
-        self._time(Step.REDIS)
+        self._time(Step.SHARED)
         self._shared.store_pace.add(self.timed[-1][1], self._started)
         self._found(entry)
 

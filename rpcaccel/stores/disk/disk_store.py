@@ -13,10 +13,10 @@ from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from rpcaccel.core.cache.entry import Entry, Selection
-from rpcaccel.stores.base import NoStore, PurgeResult, StoreStats
+from rpcaccel.stores.base import PurgeResult, Store, StoreStats
 from rpcaccel.stores.disk.cache_file import CacheFile, ReadResult
 from rpcaccel.stores.disk.database import DiskFault, DiskFaultKind
 from rpcaccel.stores.disk.lookups import Lookups, OnRead
@@ -105,10 +105,8 @@ class WriteQueue:
         return self.end({key: entry for key, entry in self._entries.items() if selection.matches(key)})
 
 
-class DiskStore(NoStore):
+class DiskStore(Store):
     """The tier on disk. It keeps only what never expires, and leases nothing: it is one host's."""
-
-    name: ClassVar[str] = "disk"
 
     def __init__(self, settings: DiskTierSettings, *, retry: float = RETRY_SECONDS) -> None:
         """`retry`: seconds after which a file that could not be used is tried again."""
@@ -328,7 +326,6 @@ class DiskStore(NoStore):
         """The state and the counters now."""
         file = self._file
         return StoreStats(
-            name=self.name,
             up=file.was_up,
             fault=file.said(),
             hits=self._hits,

@@ -1,8 +1,5 @@
-"""A board that hosts share in Redis: one document, replaced by compare-and-set on its mark, messages to all hosts, and
-what each host tells of itself.
-
-Hosts poll the board several times a second and do not subscribe: what was posted while a host was cut off is still
-there when it comes back, also with Sentinel and in a cluster.
+"""The board of hosts in Redis. They poll it several times a second and do not subscribe: what was posted while a host
+was cut off is still there when it comes back, also with Sentinel and in a cluster.
 """
 
 from __future__ import annotations
@@ -13,15 +10,16 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.board_entries import (
+from rpcaccel.stores.redis.replies import NoServerError, reason
+from rpcaccel.stores.redis.topology import topology
+from rpcaccel.stores.shared_board import (
+    Board,
     HostEntries,
     HostEntry,
     MessagesSince,
     SharedDocument,
     UnreachableError,
 )
-from rpcaccel.stores.redis.replies import NoServerError, reason
-from rpcaccel.stores.redis.topology import topology
 
 MAX_MESSAGES = 1000
 """Number of messages that are kept, at least. A host that was away for longer is told that it missed older ones."""
@@ -101,7 +99,7 @@ _StreamEntry = tuple[bytes, bytes | None]
 _Age = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 
-class Board:
+class RedisBoard(Board):
     """The board under the prefix of `settings`; every command has the write timeout."""
 
     def __init__(self, settings: StoreSettings) -> None:
@@ -113,51 +111,39 @@ class Board:
         self._hosts = f"{tagged}:hosts".encode()
 
     def __repr__(self) -> str:
-        return f"<Board {' '.join(map(repr, self._topology.servers))}>"
+        return f"<RedisBoard {' '.join(map(repr, self._topology.servers))}>"
 
     async def open(self) -> None:
-        """Connect, in the background if a server does not answer. Never raises."""
         await self._topology.open()
 
     async def close(self) -> None:
-        """Disconnect."""
         await self._topology.close()
 
     def notices(self) -> list[str]:
-        """Sentences about what was passed over, because another program wrote it."""
         return self._topology.foreign.notices()
 
     async def mark(self) -> str:
-        """The mark of the document; empty without a document. Raises UnreachableError."""
         return (await self._read(0)).mark
 
     async def read(self) -> SharedDocument | None:
-        """The document on the board; None without one. Raises UnreachableError."""
         posted = await self._read(_MAX_SHARED_BYTES)
         return posted if posted.mark else None
 
     async def post(self, before: str, mark: str, document: bytes) -> bool:
-        """Replace the document with the mark `before` (empty: no document); False when another one is there.
-
-        Raises UnreachableError.
-        """
         marks = before.encode("latin-1"), mark.encode("latin-1")
         return bool(await self._ask(int, _SETTINGS, "EVAL", _POST, 1, self._document, *marks, document))
 
     async def say(self, word: bytes) -> bytes:
-        """Post a message to every host; return its id. Raises UnreachableError."""
         # Hosts of the versions before this one pass over what has no run.
         fields = ("run", "", "word", word)
         place: bytes = await self._ask(bytes, _WORDS, "XADD", self._words, "MAXLEN", "~", MAX_MESSAGES, "*", *fields)
         return place
 
     async def last(self) -> bytes:
-        """The id of the last message; without any, an empty message is posted first. Raises UnreachableError."""
         found = await self._range("XREVRANGE", b"+", b"-", 1)
         return found[0][0] if found else await self.say(b"")
 
     async def heard(self, place: bytes) -> MessagesSince:
-        """The messages after the one with the id `place`. Raises UnreachableError."""
         found = await self._range("XRANGE", place, b"+", _MAX_READ_MESSAGES)
         if found and found[0][0] == place:
             return self._since(place, found[1:])
@@ -175,7 +161,6 @@ class Board:
         return MessagesSince(found[-1][0] if found else place, words, lost)
 
     async def meet(self, run: str, document: bytes) -> HostEntries:
-        """Replace what the host of this run tells, and return what all hosts tell. Raises UnreachableError."""
         bounds = (int(FORGOTTEN_SECONDS * 1000), MAX_HOST_BYTES + _STAMP_BYTES, MAX_HOSTS, _MAX_RUN_BYTES)
         shape = tuple[int, list[tuple[bytes, _Age, bytes]]]
         dropped, kept = await self._ask(shape, _HOSTS, "EVAL", _MEET, 1, self._hosts, run, document, *bounds)
@@ -186,7 +171,6 @@ class Board:
         )
 
     async def leave(self, run: str) -> None:
-        """Remove what the host of this run told of itself. Raises UnreachableError."""
         await self._ask(int, _HOSTS, "HDEL", self._hosts, run)
 
     async def _read(self, longest: int) -> SharedDocument:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.topology import Command, Topology, topology
+from rpcaccel.stores.shared_board import QuotaSums
 
 SPENT_SECONDS = 60
 """Seconds after its last use at which the counter of a client expires."""
@@ -72,7 +73,7 @@ class Spending:
         }
 
 
-class QuotaSums:
+class RedisQuotaSums(QuotaSums):
     """What hosts used of the quotas of nodes: a hash for each quota and window, with a field for each host.
 
     A host writes its own count again and again, so that an exchange that was lost, or a Redis that was emptied, is made
@@ -88,23 +89,18 @@ class QuotaSums:
         self._host = host.encode()
 
     def __repr__(self) -> str:
-        return f"<QuotaSums {' '.join(map(repr, self._topology.servers))}>"
+        return f"<RedisQuotaSums {' '.join(map(repr, self._topology.servers))}>"
 
     async def open(self) -> None:
-        """Connect, in the background if a server does not answer. Never raises."""
         await self._topology.open()
 
     async def close(self) -> None:
-        """Disconnect."""
         await self._topology.close()
 
     def notices(self) -> list[str]:
-        """Sentences about what was passed over, because another program wrote it."""
         return self._topology.foreign.notices()
 
     async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
-        """Say what this host used; return what the others used of the same quotas. What is not known, since a server
-        did not answer, is left out. Never raises."""
 
         def count(one: Brought) -> Command:
             # A host without a state file has a new name, and would have a new field, at each start.
@@ -116,8 +112,6 @@ class QuotaSums:
         return [self._others(one, *said) for one, said in told]
 
     async def earlier(self, own: Sequence[Brought]) -> list[Brought]:
-        """What this host said before, also in an earlier run, which may have ended before it kept that. What is not
-        known is left out. Never raises."""
         told = await self._ask(bytes | None, own, lambda one: ("HGET", self._name(one), self._host))
         counts = [(one, _count(said or b"") or (0.0, one.since)) for one, said in told]
         return [replace(one, used=used, since=since) for one, (used, since) in counts]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from rpcaccel.core.cache.entry import SCHEMA, Damaged, Entry, Selection, decode
 from rpcaccel.stores.base import Lease, PurgeResult, Store, StoreSettings, StoreStats
@@ -26,7 +26,7 @@ _GLOB = str.maketrans({char: f"\\{char}" for char in "*?[]^\\"})
 class RedisStore(Store):
     """The second tier in Redis, run in the way that `settings.url` names."""
 
-    name: ClassVar[str] = "redis"
+    shares_limits = True
 
     def __init__(self, settings: StoreSettings) -> None:
         self._topology = topology(settings)
@@ -143,7 +143,6 @@ class RedisStore(Store):
         servers = self._topology.servers
         up, fault = self._last or (self._topology.up, self._topology.fault)
         return StoreStats(
-            name=self.name,
             up=up,
             fault=fault,
             hits=self._hits,

@@ -23,10 +23,10 @@ from redis.cluster import LoadBalancingStrategy
 from redis.crc import key_slot
 
 from rpcaccel.stores.base import ServerStats, StoreSettings
-from rpcaccel.stores.redis.board_entries import ForeignData
 from rpcaccel.stores.redis.connect import bounded, cluster, sentinel, single
 from rpcaccel.stores.redis.redis_url import RedisTarget, parse
 from rpcaccel.stores.redis.replies import NoServerError, is_about_key, reason
+from rpcaccel.stores.shared_board import ForeignData
 from rpcaccel.stores.tasks import cancel_and_wait
 
 FAILURES = 3

@@ -34,7 +34,7 @@ from rpcaccel.core.stats.counters import Tier
 from rpcaccel.core.stats.error_log import PARAMS_OFF, ErrorNews
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
-from rpcaccel.stores.redis.board import Board
+from rpcaccel.stores.redis.board import RedisBoard
 from tests.support.proxy import settings_for
 from tests.support.sample_errors import TIMEOUT, seen_of
 from tests.support.services import RedisServer
@@ -236,7 +236,7 @@ async def test_a_start_purges_the_disk_of_what_other_hosts_purged_meanwhile(
         await until(lambda: list((tmp_path / "cache").glob("heard-*.json")))
     finally:
         await running.stop()
-    board = Board(settings.redis)
+    board = RedisBoard(settings.redis)
     await board.open()
     await board.say(msgspec.json.encode(PurgeWord("another", b'{"all":true}')))
     await board.close()
@@ -271,7 +271,7 @@ async def test_a_host_that_lingers_hears_the_purges_of_other_hosts_and_renews_no
         assert [line["event"] for line in logged] == [
             "the program ends: the config file is not read again, and no worker is renewed"
         ]
-        board = Board(settings.redis)
+        board = RedisBoard(settings.redis)
         await board.open()
         await board.say(msgspec.json.encode(PurgeWord("another", b'{"all":true}')))
         await board.close()

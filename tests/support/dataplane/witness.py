@@ -28,7 +28,7 @@ from tests.support.dataplane.world import DEPTH, Host, World, network_of
 LOST = (FailureKind.TIMEOUT, FailureKind.RESET_BEFORE_REPLY, FailureKind.CONNECT, FailureKind.BROKEN_REPLY)
 OWN_CODES = (-32603, -32005)
 """Codes of the proxy's own errors: it could not get an answer, which is no lie."""
-KEPT = (AnswerSource.MEMORY, AnswerSource.REDIS, AnswerSource.LOCAL)
+KEPT = (AnswerSource.MEMORY, AnswerSource.SHARED, AnswerSource.LOCAL)
 """What answers without asking a node."""
 REMEMBERED = 30
 """Calls whose kept answers are looked at after every step."""

@@ -38,7 +38,7 @@ from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
-from rpcaccel.stores.base import NoStore, PurgeResult
+from rpcaccel.stores.base import PurgeResult, Store
 from tests.support.dataplane.fake_client import FakeClient
 from tests.support.dataplane.fake_live import FakeFollower, FakePending
 from tests.support.manual_clock import ManualClock
@@ -154,10 +154,8 @@ class Shared:
             self.held[key] = entry
 
 
-class FakeStore(NoStore):
+class FakeStore(Store):
     """One host's end of the shared second tier."""
-
-    name = "fake"
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared

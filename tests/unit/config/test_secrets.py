@@ -19,8 +19,8 @@ from rpcaccel.config.secrets import (
     Listen,
     NodeSocketUrl,
     NodeUrl,
-    RedisUrl,
     Secret,
+    StoreUrl,
     format_listen,
     is_loopback,
     parse_listen,
@@ -76,7 +76,7 @@ def test_a_secret_is_frozen_and_can_be_copied_to_a_worker() -> None:
             "http://node/" + "x" * 5000, "http:node")),
         *((NodeSocketUrl, text) for text in (
             "node", "http://node", "ws://", "ws://n:0", "ws://node/#part", "wss://a\\@b", "ws:n")),
-        *((RedisUrl, text) for text in ("cache:6379", "http://cache", "redis://", "unix://", "redis://:pa?ss@cache")),
+        *((StoreUrl, text) for text in ("cache:6379", "http://cache", "redis://", "unix://", "redis://:pa?ss@cache")),
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_refused_without_quoting_it(kind: type[Secret], text: str) -> None:
@@ -106,7 +106,7 @@ def test_a_node_is_named_by_host_and_port(text: str, host: str) -> None:
 @example("http://[v1.x]/")
 @example("https://a:b@℀/")
 def test_any_text_is_an_address_or_refused(text: str) -> None:
-    for kind in (NodeUrl, RedisUrl, HeaderText):
+    for kind in (NodeUrl, StoreUrl, HeaderText):
         if said := refusal(kind, text):
             assert said == kind.expected
         else:
@@ -123,8 +123,8 @@ def test_no_part_that_may_be_secret_is_shown(secret: str) -> None:
         NodeUrl(f"https://u:{secret}@node"),
         NodeUrl(f"http://node/{secret}"),
         NodeUrl(f"http://node?{secret}"),
-        RedisUrl(f"redis://:{secret}@host/2"),
-        RedisUrl(f"redis+sentinel://:{secret}@host,other/service"),
+        StoreUrl(f"redis://:{secret}@host/2"),
+        StoreUrl(f"redis+sentinel://:{secret}@host,other/service"),
         HeaderText(secret),
     ):
         assert "s3cr3t" not in f"{url} {url!r}"
@@ -140,8 +140,8 @@ def test_no_part_that_may_be_secret_is_shown(secret: str) -> None:
     ],
 )
 def test_redis_is_shown_by_place(text: str, shown: str) -> None:
-    assert str(RedisUrl(text)) == shown
-    assert bool(RedisUrl(text)) == bool(text)
+    assert str(StoreUrl(text)) == shown
+    assert bool(StoreUrl(text)) == bool(text)
 
 
 def test_a_header_value_has_no_line_break() -> None:

@@ -43,7 +43,7 @@ def test_what_was_kept_of_a_chain_is_not_found_by_one_begun_anew_but_by_itself(n
         finally:
             world.close()
     assert told[0][0] != told[1][0], "the two chains differ"
-    assert [source for _, source in told] == [AnswerSource.NODE, AnswerSource.NODE, AnswerSource.REDIS]
+    assert [source for _, source in told] == [AnswerSource.NODE, AnswerSource.NODE, AnswerSource.SHARED]
 
 
 def test_the_keys_of_a_network_are_purged_by_its_name_whichever_block_its_chain_began_with() -> None:

@@ -164,7 +164,6 @@ async def test_answers_and_what_is_remembered_of_calls_have_one_bound_whatever_p
 def test_the_second_tiers_troubles_are_told_apart() -> None:
     tier = Tier("redis", shared=True)
     stats = StoreStats(
-        name="redis",
         up=False,
         hits=5,
         misses=2,

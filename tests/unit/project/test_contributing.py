@@ -34,7 +34,7 @@ def test_every_file_and_folder_that_the_form_of_a_pull_request_names_is_there() 
 
 def test_every_name_in_code_that_a_contributor_is_sent_to_is_there() -> None:
     places = re.findall(r"`(\w+)`(?:, [^`(\[]*| \(| in | of )\[[^\]]*\]\((\w[\w/.]+\.py)\)", CONTRIBUTING)
-    assert {"Secret", "Balancer", "RedisUrl", "SERVED", "OF_A_WORKER"} <= {name for name, _ in places}
+    assert {"Secret", "Balancer", "Driver", "SERVED", "OF_A_WORKER"} <= {name for name, _ in places}
     for name, path in places:
         assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), (name, path)
 

@@ -22,8 +22,8 @@ from rpcaccel.controlplane.hosts.shared_purges import (
     Purges,
 )
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
-from rpcaccel.stores.redis.board import MAX_MESSAGES, Board
-from rpcaccel.stores.redis.board_entries import UnreachableError
+from rpcaccel.stores.redis.board import MAX_MESSAGES, RedisBoard
+from rpcaccel.stores.shared_board import UnreachableError
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
 
@@ -47,7 +47,7 @@ class Host:
         """Do its workers reach the disk?"""
         self.fails = 0
         """Purges that end in an unforeseen way."""
-        self.board = Board(Settings(url=Url(redis.url), prefix="test"))
+        self.board = RedisBoard(Settings(url=Url(redis.url), prefix="test"))
         self.folder = folder
         file = HeardFile(folder, 7) if folder else None
         self.purges = Purges(self.board, name, self._purge, file, clock=lambda: self.now, wall=lambda: 1e9 + self.now)

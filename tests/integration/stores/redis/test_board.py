@@ -11,10 +11,10 @@ from rpcaccel.stores.redis.board import (
     MAX_HOST_BYTES,
     MAX_HOSTS,
     MAX_MESSAGES,
-    Board,
     HostEntries,
     HostEntry,
     MessagesSince,
+    RedisBoard,
     SharedDocument,
     UnreachableError,
 )
@@ -24,8 +24,8 @@ from tests.support.stores.settings import Settings, Url
 from tests.support.stores.topologies import cluster
 
 
-async def opened(redis: RedisServer, prefix: str = "test") -> Board:
-    board = Board(Settings(url=Url(redis.url), prefix=prefix))
+async def opened(redis: RedisServer, prefix: str = "test") -> RedisBoard:
+    board = RedisBoard(Settings(url=Url(redis.url), prefix=prefix))
     await board.open()
     return board
 
@@ -286,7 +286,7 @@ async def test_of_too_many_hosts_those_heard_last_are_kept(redis_server: RedisSe
 async def test_hosts_meet_in_a_cluster_as_well(tmp_path: Path) -> None:
     with cluster(tmp_path) as servers:
         url = "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in servers[:2])
-        boards = [Board(Settings(url=Url(url), prefix=prefix)) for prefix in ("test", "test", "other")]
+        boards = [RedisBoard(Settings(url=Url(url), prefix=prefix)) for prefix in ("test", "test", "other")]
         for board in boards:
             await board.open()
         await boards[0].meet("a", b"1")

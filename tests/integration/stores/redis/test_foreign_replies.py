@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.nodes.limits import Brought
-from rpcaccel.stores.redis.board import Board
-from rpcaccel.stores.redis.board_entries import UnreachableError
-from rpcaccel.stores.redis.shared_counters import QuotaSums
+from rpcaccel.stores.redis.board import RedisBoard
+from rpcaccel.stores.redis.shared_counters import RedisQuotaSums
 from rpcaccel.stores.redis.store import RedisStore
+from rpcaccel.stores.shared_board import UnreachableError
 from tests.support.stores.any_redis import any_redis, resp
 from tests.support.stores.settings import Settings, Url, an_entry, every
 
@@ -39,7 +39,7 @@ def patient(url: str) -> Settings:
     return Settings(url=Url(url), read_timeout=2.0, write_timeout=2.0, connect_timeout=2.0)
 
 
-async def ask_board(board: Board) -> None:
+async def ask_board(board: RedisBoard) -> None:
     """Ask all that the control plane asks; that it is not there is the one answer that may be raised."""
     place = b"1-1"
     asking = (
@@ -80,7 +80,7 @@ async def test_any_reply_to_any_command_is_no_answer_or_a_miss(values: list[obje
         return resp([b"0", values]) if words[0] == b"SCAN" else value
 
     async with any_redis(next_value) as url, asyncio.timeout(60):
-        board, sums, store = Board(patient(url)), QuotaSums(patient(url), "host"), RedisStore(patient(url))
+        board, sums, store = RedisBoard(patient(url)), RedisQuotaSums(patient(url), "host"), RedisStore(patient(url))
         await asyncio.gather(board.open(), sums.open(), store.start())
         await ask_board(board)
         await sums.exchange([QUOTA])
@@ -107,7 +107,7 @@ async def test_no_reply_makes_the_lists_that_it_announces(reply: bytes) -> None:
     tracemalloc.start()
     async with any_redis(lambda _words: reply, connects=False) as url, asyncio.timeout(60):
         own = Settings(url=Url(url), read_timeout=0.05, write_timeout=0.2, connect_timeout=0.2)
-        board, sums, store = Board(own), QuotaSums(own, "host"), RedisStore(own)
+        board, sums, store = RedisBoard(own), RedisQuotaSums(own, "host"), RedisStore(own)
         await asyncio.gather(board.open(), sums.open(), store.start())
         await ask_board(board)
         await sums.exchange([QUOTA])

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.stores.base import NoStore
-from rpcaccel.stores.redis.shared_counters import QuotaSums
+from rpcaccel.stores.redis.shared_counters import RedisQuotaSums
 from rpcaccel.stores.redis.store import RedisStore
 from tests.integration.stores.conftest import Opener
 from tests.support.services import RedisServer
@@ -92,8 +92,8 @@ async def test_a_counter_that_another_program_wrote_is_replaced_and_costs_no_oth
         assert await store.exchange({b"a": 1, b"b": 1}) == {b"a": 0, b"b": 0}
 
 
-async def host(server: RedisServer, name: str) -> QuotaSums:
-    sums = QuotaSums(Settings(url=Url(server.url)), name)
+async def host(server: RedisServer, name: str) -> RedisQuotaSums:
+    sums = RedisQuotaSums(Settings(url=Url(server.url)), name)
     await sums.open()
     return sums
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rpcaccel.cli.running.views import CLIENTS, SUBSCRIPTIONS
 from rpcaccel.cli.terminal import Listing, TableColumn, table
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, describe
-from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
+from rpcaccel.stores.shared_board import HostEntries, HostEntry
 from tests.support.described_answers import problems
 from tests.support.sample_control import SampleControl
 from tests.support.sample_hosts import OTHERS, meet

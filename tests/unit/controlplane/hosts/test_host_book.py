@@ -21,7 +21,7 @@ from rpcaccel.controlplane.hosts.host_book import (
     usual_version,
 )
 from rpcaccel.controlplane.hosts.host_report import HostReport, encoded
-from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry
+from rpcaccel.stores.shared_board import HostEntries, HostEntry
 from tests.support.described_answers import sent
 
 NETWORK = "harmony-s0"

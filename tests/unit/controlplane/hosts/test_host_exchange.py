@@ -9,8 +9,7 @@ import pytest
 from rpcaccel.config.model import RedisSettings
 from rpcaccel.controlplane.hosts.host_exchange import HostExchange
 from rpcaccel.controlplane.hosts.host_report import HostReport, decoded
-from rpcaccel.stores.redis.board import Board
-from rpcaccel.stores.redis.board_entries import HostEntries, HostEntry, UnreachableError
+from rpcaccel.stores.shared_board import Board, HostEntries, HostEntry, UnreachableError
 from tests.support.described_answers import sent
 
 REDIS = RedisSettings.model_validate({"url": "redis://127.0.0.1:1"})
@@ -59,7 +58,9 @@ class Sharer:
     def __init__(self, board: SampleBoard, name: str) -> None:
         self.now = 0.0
         self.exchange = HostExchange(
-            lambda: HostReport(name=name, version="1.0"), board=lambda _: board, clock=lambda: self.now
+            lambda: HostReport(name=name, version="1.0"),
+            board=lambda redis: board if redis.url else None,
+            clock=lambda: self.now,
         )
 
     def states(self) -> dict[str, str]:

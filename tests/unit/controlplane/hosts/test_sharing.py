@@ -17,8 +17,7 @@ from rpcaccel.controlplane.hosts.shared_purges import Purges
 from rpcaccel.controlplane.hosts.sharing import Sharing
 from rpcaccel.controlplane.settings.ledger import Author, ChangedMeanwhileError, Ledger
 from rpcaccel.controlplane.workers.operations import Reached
-from rpcaccel.stores.redis.board import Board
-from rpcaccel.stores.redis.board_entries import MessagesSince, SharedDocument, UnreachableError
+from rpcaccel.stores.shared_board import Board, MessagesSince, SharedDocument, UnreachableError
 from tests.support.waiting import until
 
 ME = Author("me", "page")

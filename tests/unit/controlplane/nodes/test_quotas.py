@@ -21,7 +21,7 @@ from rpcaccel.controlplane.workers.link import News
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.limits import Brought, Quota, QuotaLimits
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.stores.redis.shared_counters import QuotaSums
+from rpcaccel.stores.shared_board import QuotaSums
 from tests.support.waiting import until
 
 NOON = datetime(2026, 2, 10, 12, tzinfo=UTC).timestamp()

@@ -178,7 +178,7 @@ def test_a_method_that_is_only_hit_now_is_measured_by_its_misses_of_before() -> 
 def test_a_hit_that_is_slower_than_a_miss_spares_no_time() -> None:
     tally = Tally(["eth_call"])
     called(tally, 1, AnswerSource.NODE, 0.01)
-    called(tally, 1, AnswerSource.REDIS, 0.02)
+    called(tally, 1, AnswerSource.SHARED, 0.02)
     assert spared(tally.snapshot().cells, {}) == (1, 0.0)
 
 

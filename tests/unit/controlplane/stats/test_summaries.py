@@ -52,7 +52,7 @@ def test_reasons_of_all_classes_are_added_up_the_most_frequent_first() -> None:
 def test_the_steps_of_a_method_are_told_in_seconds_the_longest_first() -> None:
     tally = Tally(["eth_call"])
     for cache in (CacheClass.HEAD, CacheClass.BY_NUMBER):
-        took = (Step.REDIS, 0.001), (Step.FORWARD, 0.25)
+        took = (Step.SHARED, 0.001), (Step.FORWARD, 0.25)
         tally.cell("s0", "eth_call", cache).done(AnswerSource.NODE, 0.251, steps=took)
     steps = sent(method_figures(tally.snapshot().cells, Window(10.0, tally.snapshot())))["steps"]
     assert list(steps.items()) == [("forward", 0.5), ("redis", 0.002)]

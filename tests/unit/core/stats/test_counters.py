@@ -23,7 +23,7 @@ def test_a_call_is_counted_by_where_its_answer_came_from() -> None:
     cell.done(AnswerSource.FLIGHT, 12e-3)  # spares a node call, and is no hit
     assert (cell.calls, cell.hits, cell.refused, cell.errors, cell.size) == (5, 1, 1, 1, 3490)
     assert cell.latency[AnswerSource.NODE].count == 2
-    assert cell.latency[AnswerSource.REDIS].count == 0
+    assert cell.latency[AnswerSource.SHARED].count == 0
 
 
 def test_reasons_are_counted_and_their_number_is_limited() -> None:
@@ -42,7 +42,7 @@ def test_steps_are_added_up_in_microseconds_and_merged_over_workers() -> None:
     tallies = [Tally(["eth_call"]) for _ in range(2)]
     for tally in tallies:
         cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
-        cell.done(AnswerSource.NODE, 0.06, steps=((Step.REDIS, 0.0004), (Step.FORWARD, 0.05)))
+        cell.done(AnswerSource.NODE, 0.06, steps=((Step.SHARED, 0.0004), (Step.FORWARD, 0.05)))
         cell.done(AnswerSource.NODE, 0.03, steps=((Step.FORWARD, 0.03),))
     (merged,) = merge(tally.snapshot() for tally in tallies).cells
     assert merged.spent == {"redis": 800, "forward": 160_000}

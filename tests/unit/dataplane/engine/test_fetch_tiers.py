@@ -21,17 +21,15 @@ from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.chooser import PROXY
 from rpcaccel.dataplane.upstream.node_client import Post
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
-from rpcaccel.stores.base import NoStore
+from rpcaccel.stores.base import Store
 from tests.support.dataplane.noting_waiter import NotingWaiter
 from tests.support.proxy import Proxy, proxying
 
 BLOCK = ("eth_getTransactionCount", b'["0x' + b"a5" * 20 + b'","0x10"]')
 
 
-class Tier(NoStore):
+class Tier(Store):
     """A second tier that tells what it has when told to."""
-
-    name = "told"
 
     def __init__(self, entry: Entry | None, *, down: bool = False) -> None:
         self.entry, self.down = entry, down
@@ -85,7 +83,7 @@ async def test_what_the_second_tier_has_is_given_and_fills_memory() -> None:
         assert keys == plan.shared_keys
         tell()
         outcome = await waiting.outcome()
-        assert (outcome.source, outcome.result) == (AnswerSource.REDIS, b'"0x77"')
+        assert (outcome.source, outcome.result) == (AnswerSource.SHARED, b'"0x77"')
         assert engine.memory.peek(keys[0], engine.now()) is not None
         assert nodes[0].counts.calls == 0
 

@@ -8,7 +8,7 @@ from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.dataplane.engine.fetch_context import ReadYourWrites
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.stores.base import NoStore
+from rpcaccel.stores.base import Store
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import proxying
 from tests.support.waiting import until
@@ -125,10 +125,8 @@ async def test_a_refused_transaction_prefers_nobody() -> None:
         assert asked == {node.name for node in nodes}
 
 
-class Tier(NoStore):
+class Tier(Store):
     """A shared tier that remembers the keys of what is put."""
-
-    name = "shared"
 
     def __init__(self) -> None:
         self.keys: list[bytes] = []
