@@ -76,7 +76,7 @@ class Worker:
         self._revision = revision
         self._tally = Tally()
         self._memory = MemoryTier(settings.memory.size - part_of(settings.memory.size), settings.memory.max_entry)
-        self._store = stores.load(settings.redis)
+        self._store = stores.driver(settings.redis).build(settings.redis)
         self._disk = stores.load_disk(settings.disk)
         rng = rng or random.Random()
         self.state = WorkerState(self._tally, clock, rng)

@@ -11,11 +11,10 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from rpcaccel.stores.base import Driver, NoStore, Store, StoreSettings
+from rpcaccel.stores.base import Driver, StoreSettings
 
 if TYPE_CHECKING:
     from rpcaccel.stores.disk.disk_store import DiskStore, DiskTierSettings
-    from rpcaccel.stores.shared_board import Board, QuotaSums
 
 
 @cache
@@ -27,32 +26,17 @@ def drivers() -> dict[str, Driver]:
 
 
 def driver_of(url: str) -> Driver:
-    """The driver for the scheme of a URL. Raises ValueError, naming all schemes and nothing of the URL."""
+    """The driver for the scheme of a URL; of no URL, the one without a store. Raises ValueError, naming all schemes and
+    nothing of the URL."""
     driver = drivers().get(url.partition("://")[0]) if "://" in url else None
-    if driver is None:
+    if driver is None and url:
         raise ValueError(f"the address of a store begins with one of {', '.join(f'{name}://' for name in drivers())}")
-    return driver
+    return driver or Driver()
 
 
-def load(settings: StoreSettings) -> Store:
-    """Make the store for the URL in the settings; without a URL, the one that holds nothing. Raises ValueError, without
-    showing credentials, for a malformed URL."""
-    url = settings.url.reveal()
-    return driver_of(url).build(settings) if url else NoStore()
-
-
-def load_board(settings: StoreSettings) -> Board | None:
-    """Make the board of the hosts that use this store; None where they share none. Raises ValueError for a malformed
-    URL."""
-    url = settings.url.reveal()
-    return driver_of(url).board(settings) if url else None
-
-
-def load_quota_sums(settings: StoreSettings, host: str) -> QuotaSums | None:
-    """Make what the hosts that use this store share their use of quotas by; None where they do not. `host` names this
-    host. Raises ValueError for a malformed URL."""
-    url = settings.url.reveal()
-    return driver_of(url).quota_sums(settings, host) if url else None
+def driver(settings: StoreSettings) -> Driver:
+    """The driver for the URL in the settings. Raises ValueError, without showing credentials, for a malformed URL."""
+    return driver_of(settings.url.reveal())
 
 
 def load_disk(settings: DiskTierSettings) -> DiskStore | None:

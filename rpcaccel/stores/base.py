@@ -49,17 +49,6 @@ class StoreSettings(Protocol):
     def compress_from(self) -> int: ...
 
 
-class ServerStats(Struct, frozen=True, kw_only=True):
-    """The state of one server of the second tier."""
-
-    name: str
-    """The server's host:port or path, without credentials."""
-    role: str
-    up: bool
-    error: str = ""
-    """The last error; empty once a command succeeded again."""
-
-
 class StoreStats(Struct, frozen=True, kw_only=True):
     """The state and the counters of a store at one moment."""
 
@@ -99,7 +88,6 @@ class StoreStats(Struct, frozen=True, kw_only=True):
     """Entries removed for room by this process."""
     leases: int = 0
     lease_waits: int = 0
-    servers: tuple[ServerStats, ...] = ()
     warnings: tuple[str, ...] = ()
     """Sentences for the log and the page."""
 
@@ -210,14 +198,13 @@ class NoStore(Store):
 
 
 class Driver:
-    """What a file of stores says of its kind of store, as `DRIVER = ItsDriver()`: it is found by the schemes of its
-    URLs. The settings are checked by it in every process, so it imports what is slow to import only when it needs it.
-
-    All URLs given to a method have one of the schemes, and have passed `check`.
+    """What a file of stores says of its kind of store, as `DRIVER = ItsDriver()`, and by itself of none. It is found by
+    the schemes of its URLs. The settings are checked by it in every process, so it imports what is slow to import only
+    when it needs it. The URLs that it is given have one of its schemes, and but for `check`, have passed that.
     """
 
-    schemes: ClassVar[tuple[str, ...]]
-    forms: ClassVar[tuple[str, ...]]
+    schemes: ClassVar[tuple[str, ...]] = ()
+    forms: ClassVar[tuple[str, ...]] = ()
     """The forms of its URLs that an error message shows: redis://HOST[:PORT]."""
 
     def check(self, url: str) -> None:
@@ -242,7 +229,7 @@ class Driver:
 
     def build(self, settings: StoreSettings) -> Store:
         """Make the store, which `Store.start` connects."""
-        raise NotImplementedError
+        return NoStore()
 
     def board(self, settings: StoreSettings) -> Board | None:
         """Make the board on which hosts share settings and purges and tell of themselves; None: they do not."""

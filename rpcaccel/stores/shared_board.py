@@ -7,12 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-import structlog
 from msgspec import Struct
 
 from rpcaccel.core.nodes.limits import Brought
-
-log = structlog.get_logger("rpcaccel.redis")
 
 
 class UnreachableError(Exception):
@@ -132,6 +129,9 @@ class ForeignData:
         if count <= 0:
             return
         if place not in self._counts:
+            import structlog  # noqa: PLC0415 -- a worker whose settings name no store imports this file without need
+
+            log = structlog.get_logger("rpcaccel.redis")
             log.warning("what another program left in Redis is passed over", place=place)
         self._counts[place] = self._counts.get(place, 0) + count
 

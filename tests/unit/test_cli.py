@@ -216,7 +216,7 @@ def test_what_the_settings_did_not_ask_for_is_not_loaded(process: str, later: se
 import sys, {process}
 from rpcaccel import stores
 from rpcaccel.config.model import RedisSettings
-stores.load(RedisSettings())
+stores.driver(RedisSettings()).build(RedisSettings())
 print(*({later!r} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 import structlog
 from msgspec.structs import replace
 
+from rpcaccel import stores
 from rpcaccel.config.model import RedisSettings
 from rpcaccel.controlplane.hosts.host_book import HostBook, HostsNow
 from rpcaccel.controlplane.hosts.host_report import HostReport, encoded
 from rpcaccel.controlplane.stats.snapshot import Notice
-from rpcaccel.stores import load_board
 from rpcaccel.stores.shared_board import Board, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
@@ -35,7 +35,7 @@ class HostExchange:
         report: Callable[[], HostReport],
         *,
         block_times: Callable[[], Mapping[str, float | None]] = dict,
-        board: Callable[[RedisSettings], Board | None] = load_board,
+        board: Callable[[RedisSettings], Board | None] = lambda redis: stores.driver(redis).board(redis),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`report` tells what this host is like now; `block_times` the seconds that a block of each network takes."""

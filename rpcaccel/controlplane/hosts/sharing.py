@@ -22,6 +22,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from rpcaccel import stores
 from rpcaccel.config.model import RedisSettings
 from rpcaccel.config.patch import compose
 from rpcaccel.controlplane.hosts.shared_purges import HeardFile, Purges
@@ -30,7 +31,6 @@ from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import Reached, swept
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.stores import load_board
 from rpcaccel.stores.shared_board import Board, SharedDocument, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
@@ -307,7 +307,7 @@ class Hosts:
             return
         await self.stop()
         self._shared_by = redis, folder
-        if (board := load_board(redis)) is not None:
+        if (board := stores.driver(redis).board(redis)) is not None:
             host = f"{socket.gethostname()}-{secrets.token_hex(2)}"
             purges = Purges(board, host, self._purge, _heard_file(folder) if folder else None)
             self._sharing = Sharing(board, self._ledger, purges, told=self._hear)

@@ -19,13 +19,13 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rpcaccel import stores
 from rpcaccel.config.model import NodeSettings, RedisSettings, Settings
 from rpcaccel.controlplane.nodes.shadow_calls import ProbeBudget, budget_of
 from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.limits import Brought, QuotaUse, Window, runs_out, window_end
-from rpcaccel.stores import load_quota_sums
 from rpcaccel.stores.shared_board import QuotaSums
 
 QUOTA_LOOK_SECONDS = 1.0
@@ -112,7 +112,7 @@ class Quotas:
         """Count with the hosts that use this Redis, and with no others any more."""
         if redis != self._shared_by:
             self._shared_by = redis
-            await self.share_by(load_quota_sums(redis, self._host))
+            await self.share_by(stores.driver(redis).quota_sums(redis, self._host))
 
     async def share_by(self, hosts: QuotaSums | None) -> None:
         """Count with these other hosts; None: with none."""

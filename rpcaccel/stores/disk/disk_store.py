@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
@@ -130,7 +130,6 @@ class DiskStore(Store):
         return f"<DiskStore {self._file!r}, {len(self._queue)} to be written>"
 
     async def start(self) -> None:
-        """Open the file, in the background if that takes long."""
         await self._file.start()
 
     async def close(self) -> None:
@@ -152,25 +151,12 @@ class DiskStore(Store):
 
     # -- reads --------------------------------------------------------------------------------------------------------
 
-    def get(self, key: bytes) -> Awaitable[Entry | None]:
-        """The entry of `key`; None when there is none, or no answer in time."""
-        found: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
-
-        def on_lookup(entry: Entry | None) -> None:
-            if not found.done():
-                found.set_result(entry)
-
-        if not self.look((key,), lambda _key, _entry: True, on_lookup):
-            on_lookup(None)
-        return found
-
     def look(
         self,
         keys: Sequence[bytes],
         accepts: Callable[[bytes, Entry], bool],
         done: Callable[[Entry | None], None],
     ) -> bool:
-        """Call `done` with the first accepted entry of `keys`, or with None; False when the file cannot be asked."""
         if not self._file.up:
             self._down += 1
             return False
@@ -323,7 +309,6 @@ class DiskStore(Store):
     # -- what is said -------------------------------------------------------------------------------------------------
 
     def stats(self) -> StoreStats:
-        """The state and the counters now."""
         file = self._file
         return StoreStats(
             up=file.was_up,

@@ -20,15 +20,12 @@ class RedisDriver(Driver):
     forms = ("redis://HOST[:PORT][/DB]", "rediss://…", "unix:///PATH", "redis+sentinel://…")
 
     def check(self, url: str) -> None:
-        """Raise ValueError when the URL is none of `redis_url`."""
         parse(url)
 
     def shown(self, url: str) -> str:
-        """The scheme, and the host, socket or service."""
         return super().shown(url) + parse(url).name
 
     def unfit_replicas(self, url: str, replicas: Sequence[str]) -> Mapping[int | None, str]:
-        """Replicas are single servers, and named for a single server only."""
         unfit: dict[int | None, str] = {
             index: "one server: redis://, rediss:// or unix://"
             for index, replica in enumerate(replicas)
@@ -39,29 +36,24 @@ class RedisDriver(Driver):
         return unfit
 
     def files(self, url: str) -> Mapping[str, str]:
-        """The certificates and the key of TLS."""
         return {name: str(file) for name, file in parse(url).tls_options if name in TLS_FILES}
 
     async def refusal(self, url: str, settings: StoreSettings, within: float) -> str:
-        """Whether Redis accepts the user, the password and the database."""
         from rpcaccel.stores.redis.connect import refusal
 
         return await refusal(url, settings, within)
 
     def build(self, settings: StoreSettings) -> Store:
-        """Make the store."""
         from rpcaccel.stores.redis.store import RedisStore
 
         return RedisStore(settings)
 
     def board(self, settings: StoreSettings) -> Board:
-        """Make the board of the hosts that use this Redis under this prefix."""
         from rpcaccel.stores.redis.board import RedisBoard
 
         return RedisBoard(settings)
 
     def quota_sums(self, settings: StoreSettings, host: str) -> QuotaSums:
-        """Make the counts of the hosts that use this Redis under this prefix."""
         from rpcaccel.stores.redis.shared_counters import RedisQuotaSums
 
         return RedisQuotaSums(settings, host)

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.replies import NoServerError, reason
-from rpcaccel.stores.redis.topology import topology
+from rpcaccel.stores.redis.topology import KeptKey, topology
 from rpcaccel.stores.shared_board import (
     Board,
     HostEntries,
@@ -93,7 +93,9 @@ differ. Removes entries that are too old, too long, stamped in the future (the c
 server with another clock took over) or no entries of this kind at all, and of too many those heard longest ago."""
 
 
-_SETTINGS, _WORDS, _HOSTS = "the shared settings", "the stream of purges", "what hosts tell of themselves"
+_SETTINGS = KeptKey("the shared settings", "hash")
+_WORDS = KeptKey("the stream of purges", "stream")
+_HOSTS = KeptKey("what hosts tell of themselves", "hash")
 _StreamEntry = tuple[bytes, bytes | None]
 """The id and the text of a message; no text of an entry that another program wrote."""
 _Age = Annotated[int, Meta(ge=0, le=1 << 53)]
@@ -157,14 +159,14 @@ class RedisBoard(Board):
         self, place: bytes, found: Sequence[_StreamEntry], lost: Literal["", "older", "all"] = ""
     ) -> MessagesSince:
         words = [word for _, word in found if word is not None]
-        self._topology.foreign.note(_WORDS, len(found) - len(words))
+        self._topology.foreign.note(_WORDS.words, len(found) - len(words))
         return MessagesSince(found[-1][0] if found else place, words, lost)
 
     async def meet(self, run: str, document: bytes) -> HostEntries:
         bounds = (int(FORGOTTEN_SECONDS * 1000), MAX_HOST_BYTES + _STAMP_BYTES, MAX_HOSTS, _MAX_RUN_BYTES)
         shape = tuple[int, list[tuple[bytes, _Age, bytes]]]
         dropped, kept = await self._ask(shape, _HOSTS, "EVAL", _MEET, 1, self._hosts, run, document, *bounds)
-        self._topology.foreign.note(_HOSTS, dropped)
+        self._topology.foreign.note(_HOSTS.words, dropped)
         # Another program may have made the name of any bytes.
         return HostEntries(
             [HostEntry(name.decode(errors="replace"), age / 1000, told) for name, age, told in kept], dropped
@@ -177,7 +179,7 @@ class RedisBoard(Board):
         bounds = (_MAX_MARK_BYTES, longest)
         shape = tuple[bytes | None, bytes | None]
         mark, document = await self._ask(shape, _SETTINGS, "EVAL", _READ, 1, self._document, *bounds)
-        self._topology.foreign.note(_SETTINGS, int(bool(longest and mark and not document)))
+        self._topology.foreign.note(_SETTINGS.words, int(bool(longest and mark and not document)))
         return SharedDocument((mark or b"").decode("latin-1"), document or b"")
 
     async def _range(self, command: str, first: bytes, last: bytes, most: int) -> list[_StreamEntry]:
@@ -185,7 +187,7 @@ class RedisBoard(Board):
         found: list[_StreamEntry] = await self._ask(list[_StreamEntry], _WORDS, "EVAL", _HEAR, 1, self._words, *bounds)
         return found
 
-    async def _ask(self, shape: Any, kept: str, *command: Any) -> Any:
+    async def _ask(self, shape: Any, kept: KeptKey, *command: Any) -> Any:
         """The reply to a command, of the type `shape`. Raises UnreachableError."""
         (reply,) = await self._topology.ask(shape, [command], self._timeout, kept)
         if isinstance(reply, Exception):

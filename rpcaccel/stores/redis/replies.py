@@ -120,6 +120,11 @@ def is_about_key(error: object) -> bool:
     return isinstance(error, ResponseError) and any(words in str(error) for words in _FOREIGN_KEY)
 
 
+def is_about_type(error: object) -> bool:
+    """Whether Redis refused the command because what stands at the key is of another type."""
+    return isinstance(error, ResponseError) and "WRONGTYPE" in str(error)
+
+
 def is_about_database(error: BaseException) -> bool:
     """Whether Redis, or the client, says that there is no database of the number in the address."""
     return isinstance(error, ResponseError | LostError) and any(words in str(error) for words in _NO_DATABASE)

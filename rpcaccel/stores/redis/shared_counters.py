@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.topology import Command, Topology, topology
+from rpcaccel.stores.redis.topology import Command, KeptKey, Topology, topology
 from rpcaccel.stores.shared_board import QuotaSums
 
 SPENT_SECONDS = 60
@@ -36,7 +36,8 @@ end
 return {foreign, told}
 """
 """Takes in the count of one host, and returns those of the others and how much was no count."""
-_QUOTAS = "the counts of quotas"
+_QUOTAS = KeptKey("the counts of quotas", "hash")
+_CLIENTS = KeptKey("counters of clients", "string")
 
 
 class Spending:
@@ -63,7 +64,7 @@ class Spending:
         for key, tokens in spent.items():
             name = self._prefix + key
             commands += [("INCRBY", name, tokens), ("PEXPIRE", name, SPENT_SECONDS * 1000)]
-        replies = await self._topology.ask(int, commands, self._timeout, "counters of clients")
+        replies = await self._topology.ask(int, commands, self._timeout, _CLIENTS)
         if any(isinstance(reply, Exception) for reply in replies):
             return None
         self._sums = dict(zip(spent, replies[::2], strict=True))
@@ -127,7 +128,7 @@ class RedisQuotaSums(QuotaSums):
         """What the other hosts used."""
         counts = [_count(text) for text in texts]
         told = [count for count in counts if count is not None]
-        self._topology.foreign.note(_QUOTAS, foreign + len(counts) - len(told))
+        self._topology.foreign.note(_QUOTAS.words, foreign + len(counts) - len(told))
         used, since = sum(used for used, _ in told), min([own.since, *(since for _, since in told)])
         return replace(own, used=used, since=since)
 

@@ -64,12 +64,10 @@ class RedisStore(Store):
         return f"<RedisStore {' '.join(map(repr, self._topology.servers))} queued={self._writes.queued}>"
 
     async def start(self) -> None:
-        """Connect, in the background if a server does not answer."""
         await self._topology.open()
         self._writes.start()
 
     async def close(self) -> None:
-        """Write what is queued, within the write deadline, and disconnect."""
         await self._writes.close(within=self._write_timeout)
         await self._leases.close()
         await self._reads.close()
@@ -83,7 +81,6 @@ class RedisStore(Store):
         accepts: Callable[[bytes, Entry], bool],
         done: Callable[[Entry | None], None],
     ) -> bool:
-        """Call `done` with the first accepted entry of `keys`, or with None; False when no server is up."""
         if not self._topology.up:
             self._reads.down += len(keys)
             return False
@@ -112,7 +109,6 @@ class RedisStore(Store):
         self._writes.put(key, entry, min(ttl, entry.expires - time.monotonic()))
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
-        """Remove the selected entries, queued ones included; `dry` only counts those in Redis."""
         if not dry:
             await self._writes.forget(selection)
         done = await purge(self._topology, self._prefix, selection, self._write_timeout, dry=dry)
@@ -121,26 +117,20 @@ class RedisStore(Store):
         return done
 
     async def left(self, key: bytes) -> float | None:
-        """Seconds until the entry expires in Redis."""
         (milliseconds,) = await self._topology.ask(int, [("PTTL", self._prefix + key)], self._write_timeout)
         return milliseconds / 1000 if not isinstance(milliseconds, Exception) and milliseconds >= 0 else None
 
     async def lease(self, key: bytes, ttl: float) -> Lease | None:
-        """Take the lease of `key` for `ttl` seconds; None when another process holds it."""
         return await self._leases.take(key, ttl)
 
     async def wait(self, key: bytes, within: float, accepts: Callable[[Entry], bool]) -> Entry | None:
-        """The accepted entry that the holder of the lease puts within `within` seconds, or None."""
         return await self._leases.wait(key, within, accepts)
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
-        """The tokens that clients spent elsewhere since the last exchange; None when Redis did not answer in time."""
         return await self._spending.exchange(spent)
 
     def stats(self) -> StoreStats:
-        """The state and the counters now."""
         reads = (self._reads, self._fresh)
-        servers = self._topology.servers
         up, fault = self._last or (self._topology.up, self._topology.fault)
         return StoreStats(
             up=up,
@@ -160,8 +150,7 @@ class RedisStore(Store):
             purged=self._purged,
             leases=self._leases.granted,
             lease_waits=self._leases.waits,
-            servers=tuple(server.stats() for server in servers),
-            warnings=tuple(warning for server in servers for warning in server.warnings()),
+            warnings=tuple(warning for server in self._topology.servers for warning in server.warnings()),
         )
 
     def _open(self, data: bytes) -> Entry | None:

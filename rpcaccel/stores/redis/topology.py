@@ -15,17 +15,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec import ValidationError, convert
 from redis.asyncio.cluster import ClusterNode
 from redis.cluster import LoadBalancingStrategy
 from redis.crc import key_slot
 
-from rpcaccel.stores.base import ServerStats, StoreSettings
+from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.connect import bounded, cluster, sentinel, single
 from rpcaccel.stores.redis.redis_url import RedisTarget, parse
-from rpcaccel.stores.redis.replies import NoServerError, is_about_key, reason
+from rpcaccel.stores.redis.replies import NoServerError, is_about_key, is_about_type, reason
 from rpcaccel.stores.shared_board import ForeignData
 from rpcaccel.stores.tasks import cancel_and_wait
 
@@ -168,10 +168,6 @@ class Server:
         if self._probing is not None and self._probing is not asyncio.current_task():
             await cancel_and_wait(self._probing)
 
-    def stats(self) -> ServerStats:
-        """The server's state at this moment."""
-        return ServerStats(name=self.name, role=self.role, up=self.up, error=self.error)
-
     def warnings(self) -> list[str]:
         """Sentences on what the operator should change in this server's memory settings."""
         if not self._info or self.role != "primary":
@@ -195,6 +191,18 @@ def _shaped(reply: Any, shape: Any) -> Any:
     except ValidationError as error:
         return error
 
+
+class KeptKey(NamedTuple):
+    """What this program keeps at a key."""
+
+    words: str
+    """Its name in the log."""
+    type: str
+    """Its type in Redis."""
+
+
+_REMOVE_OTHER_TYPE = "return redis.call('TYPE', KEYS[1]).ok == ARGV[1] and 0 or redis.call('UNLINK', KEYS[1])"
+"""Removes a key of another type than ARGV[1]; another host may have put there meanwhile what belongs there."""
 
 Route = list[tuple[Server, list[bytes]]]
 """Servers with the keys to ask them for; a key without a server that is up is missing."""
@@ -255,12 +263,14 @@ class Topology:
         primary = self.primary_of(keys[0])
         return primary if primary is not server else None
 
-    async def ask(self, shape: Any, commands: Sequence[Command], within: float, kept: str = "") -> list[Any]:
+    async def ask(
+        self, shape: Any, commands: Sequence[Command], within: float, kept: KeptKey | None = None
+    ) -> list[Any]:
         """Send each command to the primary of its key, those for one primary in one pipeline; return for each its
         reply, of the type `shape`, or the exception why there is none. Never raises.
 
-        A server that has not answered `within` seconds gives no answers. With `kept`, which names for the log what this
-        program keeps there, a key at which another program put something else is removed, and asked for again.
+        A server that has not answered `within` seconds gives no answers. With `kept`, a key at which another program
+        put something else is removed, and asked for again.
         """
         places: dict[Server, list[int]] = {}
         for place, command in enumerate(commands):
@@ -275,10 +285,15 @@ class Topology:
                 replies[place] = reply
 
         await asyncio.gather(*(send(server, asked) for server, asked in places.items()))
-        foreign = {_key_of(command) for command, reply in zip(commands, replies, strict=True) if is_about_key(reply)}
-        if kept and foreign:
-            self.foreign.note(kept, len(foreign))
-            await self.ask(int, [("UNLINK", key) for key in foreign], within)
+        told = zip(commands, replies, strict=True)
+        foreign = {_key_of(command): is_about_type(reply) for command, reply in told if is_about_key(reply)}
+        if kept is not None and foreign:
+            self.foreign.note(kept.words, len(foreign))
+            removals: list[Command] = [
+                ("EVAL", _REMOVE_OTHER_TYPE, 1, key, kept.type) if of_other_type else ("UNLINK", key)
+                for key, of_other_type in foreign.items()
+            ]
+            await self.ask(int, removals, within)
             again = [place for place, command in enumerate(commands) if _key_of(command) in foreign]
             for place, reply in zip(again, await self.ask(shape, [commands[p] for p in again], within), strict=True):
                 replies[place] = reply

@@ -29,12 +29,17 @@ DISK = "disk"
 
 def test_an_address_of_no_store_is_refused_and_not_shown() -> None:
     with pytest.raises(ValueError, match="begins with one of") as raised:
-        stores.load(Settings(url=Url("ftp://s3cret@h")))
+        stores.driver(Settings(url=Url("ftp://s3cret@h")))
     assert "s3cret" not in str(raised.value)
 
 
+def opened(url: str = "") -> Store:
+    settings = Settings(url=Url(url))
+    return stores.driver(settings).build(settings)
+
+
 def test_the_empty_address_is_the_store_that_holds_nothing() -> None:
-    assert isinstance(stores.load(Settings()), NoStore)
+    assert isinstance(opened(), NoStore)
 
 
 @pytest.fixture(params=["", *sorted(stores.drivers().keys() - ELSEWHERE), DISK])
@@ -43,7 +48,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     if request.param == DISK:
         made = stores.load_disk(in_folder(tmp_path))
     elif request.param not in SERVED:
-        made = stores.load(Settings(url=Url(request.param and f"{request.param}://")))
+        made = opened(request.param and f"{request.param}://")
     if made is not None:
         await made.start()
         yield made
@@ -51,7 +56,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         return
     socket = tmp_path / "r.sock"
     with RedisServer(tmp_path, "--unixsocket", str(socket)) as server:
-        made = stores.load(Settings(url=Url(f"unix://{socket}" if request.param == "unix" else server.url)))
+        made = opened(f"unix://{socket}" if request.param == "unix" else server.url)
         await made.start()
         yield made
         await made.close()

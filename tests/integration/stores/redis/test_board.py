@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from rpcaccel.stores.redis.topology import FAILURES
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
 from tests.support.stores.topologies import cluster
+
+WORDS, SETTINGS = "test:words", "test:settings"
 
 
 async def opened(redis: RedisServer, prefix: str = "test") -> RedisBoard:
@@ -61,8 +64,9 @@ async def test_words_are_heard_once_and_in_order_from_where_one_was(redis_server
 async def test_what_is_missing_is_said(redis_server: RedisServer) -> None:
     board = await opened(redis_server)
     place = await board.last()
-    for _ in range(2 * MAX_MESSAGES):
-        await board.say(b"word")
+    many = f"for _ = 1, {2 * MAX_MESSAGES} do redis.call('XADD', KEYS[1], '*', 'run', '', 'word', 'x') end"
+    redis_server.command("EVAL", many, "1", WORDS)
+    await board.say(b"word")
     assert (await board.heard(place)).lost == "older"
     place = await board.last()
     redis_server.empty()
@@ -106,7 +110,6 @@ async def test_failures_that_are_not_in_a_row_do_not_take_the_board_down(redis_s
 
 # ---- what other programs leave there ---------------------------------------------------------------------------------
 
-WORDS, SETTINGS = "test:words", "test:settings"
 FOREIGN_ENTRIES = (
     ("*", "foreign", "entry"),
     ("*", "run", "x"),
@@ -187,6 +190,19 @@ async def test_settings_of_another_program_are_an_empty_board(
     assert await board.post("", "1-a", b"{}")
     assert await board.read() == SharedDocument("1-a", b"{}")
     await board.close()
+
+
+async def test_of_hosts_that_replace_a_foreign_key_at_once_none_removes_what_another_put_there(
+    redis_server: RedisServer,
+) -> None:
+    boards = [await opened(redis_server) for _ in range(20)]
+    for _ in range(5):
+        redis_server.command("DEL", SETTINGS)
+        redis_server.command("SET", SETTINGS, "a cuckoo")
+        posted = await asyncio.gather(*(board.post("", f"1-{n}", b"{}") for n, board in enumerate(boards)))
+        assert sum(posted) == 1
+        assert await boards[0].mark() == f"1-{posted.index(True)}"
+    await asyncio.gather(*(board.close() for board in boards))
 
 
 async def test_a_mark_of_any_bytes_can_be_replaced_and_a_document_that_is_none_is_said(
@@ -274,11 +290,11 @@ async def test_a_key_of_another_kind_is_replaced(redis_server: RedisServer) -> N
 
 async def test_of_too_many_hosts_those_heard_last_are_kept(redis_server: RedisServer) -> None:
     board = await opened(redis_server)
-    long = b"x" * MAX_HOST_BYTES
-    for place in range(MAX_HOSTS + 5):
-        met = await board.meet(f"host-{place}", long)
-    assert len(met.entries) == MAX_HOSTS
-    assert f"host-{MAX_HOSTS + 4}" in told(met)
+    seconds, long = number(redis_server, "EVAL", "return tonumber(redis.call('TIME')[1])", "0"), "x" * MAX_HOST_BYTES
+    hosts = {f"host-{place}": f"{seconds - 250 + place}000:{long}" for place in range(MAX_HOSTS + 4)}
+    redis_server.command("HSET", HOSTS, *(word for host in hosts.items() for word in host))
+    met = await board.meet("latest", long.encode())
+    assert set(told(met)) == {*list(hosts)[5:], "latest"}
     assert number(redis_server, "HLEN", HOSTS) == MAX_HOSTS
     await board.close()
 

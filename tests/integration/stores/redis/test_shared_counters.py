@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from rpcaccel.core.nodes.limits import Brought
-from rpcaccel.stores.base import NoStore
 from rpcaccel.stores.redis.shared_counters import RedisQuotaSums
 from rpcaccel.stores.redis.store import RedisStore
 from tests.integration.stores.conftest import Opener
@@ -72,10 +71,6 @@ async def test_a_server_that_is_gone_is_said(open_store: Opener, own_server: Red
     own_server.kill()
     for _ in range(5):
         assert await store.exchange({b"a": 1}) is None
-
-
-async def test_without_redis_nobody_else_is_known() -> None:
-    assert await NoStore().exchange({b"a": 1}) == {}
 
 
 async def test_a_counter_that_another_program_wrote_is_replaced_and_costs_no_other_client_anything(
