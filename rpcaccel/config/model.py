@@ -43,6 +43,7 @@ from rpcaccel.config.value_types import (
     Number,
     Roles,
     Size,
+    StoreUrls,
     Tags,
     Whole,
     WorkerCount,

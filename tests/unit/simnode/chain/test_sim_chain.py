@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
@@ -101,42 +100,6 @@ def test_the_caches_of_a_branch_are_bounded() -> None:
     for number in (*range(5000), 4999, 0):
         assert branch.remember(("text", number), make, number) == number
     assert (made.count(4999), made.count(0)) == (1, 2)
-
-
-def test_timers_fire_in_order_at_their_own_time() -> None:
-    clock, seen = ManualClock(10.0), []
-    clock.call_at(12.0, lambda: seen.append(("late", clock.now())))
-    clock.call_at(11.0, lambda: seen.append(("early", clock.now())))
-    clock.advance(5.0)
-    assert seen == [("early", 11.0), ("late", 12.0)]
-    assert clock.now() == 15.0
-    assert repr(clock) == "<ManualClock 15 s, 0 timers>"
-
-
-async def test_a_sleeper_wakes_when_the_clock_is_moved_past_it() -> None:
-    clock = ManualClock()
-    sleeper = asyncio.ensure_future(clock.sleep(2.0))
-    await asyncio.sleep(0)
-    clock.advance(1.9)
-    await asyncio.sleep(0)
-    assert not sleeper.done()
-    clock.advance(0.1)
-    await sleeper
-    await clock.sleep(0)
-
-
-async def test_a_sleeper_that_gave_up_is_no_trouble() -> None:
-    clock = ManualClock()
-    sleeper = asyncio.ensure_future(clock.sleep(2.0))
-    await asyncio.sleep(0)
-    sleeper.cancel()
-    await asyncio.gather(sleeper, return_exceptions=True)
-    clock.advance(3.0)
-
-
-def test_a_clock_does_not_go_back() -> None:
-    with pytest.raises(ValueError, match="go back"):
-        ManualClock().advance(-1)
 
 
 def test_a_head_by_hand_ignores_skew() -> None:

@@ -77,14 +77,6 @@ async def test_fees_and_identity(geth: SimNode) -> None:
     assert await geth.ask("eth_blockNumber") == hex(178)
 
 
-async def test_a_reorg_is_seen_by_every_node_that_follows_it(geth: SimNode) -> None:
-    before = await geth.ask("eth_getBlockByNumber", hex(177), False)
-    geth.chain.reorg(5)
-    after = await geth.ask("eth_getBlockByNumber", hex(177), False)
-    assert before["hash"] != after["hash"]
-    assert await geth.ask("eth_getBlockByHash", before["hash"], False) is None
-
-
 @pytest.mark.parametrize("params", [("newHeads",), ("logs", {}), (), ("newHeads", 1, 2)])
 async def test_over_http_nothing_is_subscribed_to(params: tuple[Any, ...], geth: SimNode) -> None:
     with pytest.raises(RpcError, match="notifications not supported") as caught:

@@ -14,7 +14,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from rpcaccel.simnode.chain.knobs import FAULTS
 from rpcaccel.simnode.server.factories import knobs
-from rpcaccel.simnode.server.faults import cut, plain, rpc_answer
+from rpcaccel.simnode.server.faults import rpc_answer
 from rpcaccel.simnode.server.sim_server import SimNode
 
 Post = Callable[..., Awaitable[tuple[int, bytes]]]
@@ -89,8 +89,3 @@ def test_compression_is_for_those_who_ask_unless_it_is_switched_off() -> None:
     assert packed.headers["Content-Encoding"] == "gzip"
     assert gzip.decompress(cast("bytes", packed.body)) == b"x" * 38
     assert "Content-Encoding" not in rpc_answer(request, b"x", knobs(gzip=False)).headers
-
-
-def test_a_plain_answer_is_no_json() -> None:
-    assert plain(415, "no").content_type == "text/plain"
-    assert cut(make_mocked_request("POST", "/")).status == 200

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
-from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.sim_chain import ByClock, SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import harmony_chain, knobs
@@ -72,15 +71,6 @@ async def test_lag_and_stall_hold_the_head_back(chain: SimChain, node: SimNode) 
     assert node.head == 183
     assert repr(node.brain) == "<Responder alone head 183>"
     assert SimNode(chain, knobs=knobs(stall=True)).head == 183
-
-
-def test_a_skewed_node_sees_a_block_later() -> None:
-    clock = ManualClock(1000.0)
-    chain = SimChain(ChainSpec(genesis=0.0), heads=ByClock(genesis=0.0, block_time=2.0, seconds=clock.now))
-    nodes = [SimNode(chain, knobs=knobs(skew=skew), clock=clock) for skew in (0.0, 0.3)]
-    assert [node.head for node in nodes] == [500, 499]
-    clock.advance(0.3)
-    assert [node.head for node in nodes] == [500, 500]
 
 
 def test_a_wandering_node_is_a_block_behind_now_and_then_and_never_goes_back(chain: SimChain) -> None:
