@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from rpcaccel.simnode.server.envelope import DropConnection, RequestItem, failure, first_value, parse, success
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+values = st.none() | st.booleans() | st.integers(-(1 << 63), 1 << 63) | st.text(max_size=20)
 
 
-@given(scalars, st.lists(scalars))
+@given(values, st.lists(values, max_size=4))
 def test_id_and_params_stay_the_bytes_that_were_sent(call_id: object, params: object) -> None:
-    sent_id, sent_params = msgspec.json.encode(str(call_id)), msgspec.json.encode(str(params))
+    sent_id, sent_params = msgspec.json.encode(call_id), msgspec.json.encode(params)
     body = b'{ "params" :%b , "id": %b, "other":1,"method":"m" }' % (sent_params, sent_id)
     assert parse(body).calls == [RequestItem("m", sent_params, sent_id)]
 

@@ -81,10 +81,10 @@ async def test_what_expires_is_not_kept(open_store: Opener) -> None:
 
 async def test_entries_and_bytes_are_told(open_store: Opener, tmp_path: Path) -> None:
     store = await open_store()
-    await fill(store, blocks(range(1500)))
-    await until(lambda: store.stats().entries == 1500)
+    await fill(store, blocks(range(600)))
+    await until(lambda: store.stats().entries == 600)
     stats = store.stats()
-    assert stats.writes == 1500
+    assert stats.writes == 600
     assert stats.limit == LEAST
     assert 0.5 < stats.bytes / sum(file.stat().st_size for file in (tmp_path / "cache").iterdir()) <= 2
 
@@ -99,12 +99,12 @@ async def test_hits_and_misses_are_counted(open_store: Opener) -> None:
 
 async def test_more_than_may_wait_is_dropped_and_counted(open_store: Opener) -> None:
     store = await open_store(queue=1 << 20)
-    for key, entry in blocks(range(2000)).items():
+    for key, entry in blocks(range(1000)).items():
         store.put(key, entry, inf)
     stats = store.stats()
-    assert 0 < stats.writes_dropped == 2000 - stats.queued
+    assert 0 < stats.writes_dropped == 1000 - stats.queued
     await until(lambda: store.stats().queued == 0)
-    assert sum(await found(store, *range(2000))) == store.stats().writes
+    assert sum(await found(store, *range(1000))) == store.stats().writes
 
 
 async def test_of_several_keys_the_first_that_is_accepted_counts(open_store: Opener) -> None:
@@ -243,12 +243,12 @@ async def test_a_file_that_is_damaged_meanwhile_is_set_aside_and_the_others_foll
     open_store: Opener, tmp_path: Path
 ) -> None:
     one, other = await open_store(), await open_store()
-    await fill(one, blocks(range(3000)))
+    await fill(one, blocks(range(1000)))
     with closing(sqlite3.connect(the_file(tmp_path))) as sql, sql:
         sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     spoil(the_file(tmp_path))
     while not one.stats().warnings:
-        await found(one, *range(0, 3000, 7))
+        await found(one, *range(0, 1000, 7))
     await until(lambda: one.stats().up)
     await fill(one, blocks(range(10)))
     assert the_file(tmp_path).name == "cache-1001-2.sqlite3"
