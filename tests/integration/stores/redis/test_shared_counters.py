@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import pytest
 from msgspec.structs import replace
@@ -87,13 +88,24 @@ async def test_a_counter_that_another_program_wrote_is_replaced_and_costs_no_oth
         assert await store.exchange({b"a": 1, b"b": 1}) == {b"a": 0, b"b": 0}
 
 
-async def host(server: RedisServer, name: str) -> RedisQuotaSums:
-    sums = RedisQuotaSums(Settings(url=Url(server.url)), name)
-    await sums.open()
-    return sums
+Joiner = Callable[[RedisServer, str], Awaitable[RedisQuotaSums]]
 
 
-async def test_each_host_hears_what_the_others_used_and_since_when(redis_server: RedisServer) -> None:
+@pytest.fixture
+async def host() -> AsyncIterator[Joiner]:
+    """Opens the counts of a host of some name, and closes them at the end of the test."""
+    async with AsyncExitStack() as stack:
+
+        async def join(server: RedisServer, name: str) -> RedisQuotaSums:
+            sums = RedisQuotaSums(Settings(url=Url(server.url)), name)
+            await sums.open()
+            stack.push_async_callback(sums.close)
+            return sums
+
+        yield join
+
+
+async def test_each_host_hears_what_the_others_used_and_since_when(host: Joiner, redis_server: RedisServer) -> None:
     one, two, three = [await host(redis_server, name) for name in ("one", "two", "three")]
     assert [use.used for use in await one.exchange([DAY, MONTH])] == [0, 0]
     await two.exchange([replace(DAY, used=10.0, since=20.0)])
@@ -101,11 +113,9 @@ async def test_each_host_hears_what_the_others_used_and_since_when(redis_server:
     assert [use.used for use in await one.exchange([DAY, MONTH])] == [10, 0]
     await one.exchange([replace(DAY, used=4.0)])  # said again, and not added up
     assert [use.used for use in await two.exchange([DAY])] == [4]
-    for sums in (one, two, three):
-        await sums.close()
 
 
-async def test_a_host_hears_what_it_said_before_a_restart(redis_server: RedisServer) -> None:
+async def test_a_host_hears_what_it_said_before_a_restart(host: Joiner, redis_server: RedisServer) -> None:
     one, two = await host(redis_server, "one"), await host(redis_server, "two")
     assert await one.earlier([DAY, MONTH]) == [replace(DAY, used=0.0), replace(MONTH, used=0.0)]
     await one.exchange([DAY])
@@ -117,38 +127,36 @@ async def test_a_host_hears_what_it_said_before_a_restart(redis_server: RedisSer
     for command in (("HSET", name.decode(), "one", "much"), ("DEL", name.decode()), ("SET", name.decode(), "text")):
         redis_server.command(*command)
         assert await again.earlier([unused]) == [unused], command
-    for sums in (one, two, again):
-        await sums.close()
 
 
-async def test_another_window_has_another_count_and_each_expires(redis_server: RedisServer) -> None:
+async def test_another_window_has_another_count_and_each_expires(host: Joiner, redis_server: RedisServer) -> None:
     one, two = await host(redis_server, "one"), await host(redis_server, "two")
     await one.exchange([DAY])
     assert [use.used for use in await two.exchange([replace(DAY, renews=5e9)])] == [0]
     keys = redis_server.reply("KEYS", "*quota*").split()
     assert len(keys) == 2
     assert all(int(redis_server.command("PTTL", key.decode())[1:]) > 0 for key in keys)
-    for sums in (one, two):
-        await sums.close()
 
 
-async def test_hosts_that_used_nothing_leave_nothing_behind_however_often_one_starts(redis_server: RedisServer) -> None:
+async def test_hosts_that_used_nothing_leave_nothing_behind_however_often_one_starts(
+    host: Joiner, redis_server: RedisServer
+) -> None:
     for name in ("one", "two", "three"):
         sums = await host(redis_server, name)
         assert [use.used for use in await sums.exchange([replace(DAY, used=0.0)])] == [0]
-        await sums.close()
     assert redis_server.reply("KEYS", "*quota*").split() == []
 
 
-async def test_without_an_answer_nothing_is_known(new_redis: Callable[..., RedisServer]) -> None:
+async def test_without_an_answer_nothing_is_known(host: Joiner, new_redis: Callable[..., RedisServer]) -> None:
     server = new_redis()
     sums = await host(server, "one")
     server.kill()
     assert await sums.exchange([DAY]) == await sums.earlier([DAY]) == []
-    await sums.close()
 
 
-async def test_what_another_program_wrote_there_is_passed_over_and_said(redis_server: RedisServer) -> None:
+async def test_what_another_program_wrote_there_is_passed_over_and_said(
+    host: Joiner, redis_server: RedisServer
+) -> None:
     one, two = await host(redis_server, "one"), await host(redis_server, "two")
     await two.exchange([replace(DAY, used=10.0)])
     (name,) = redis_server.reply("KEYS", "*quota*").split()
@@ -161,5 +169,3 @@ async def test_what_another_program_wrote_there_is_passed_over_and_said(redis_se
     assert [use.used for use in await two.exchange([DAY])] == [3]
     (said,) = one.notices()
     assert "the counts of quotas" in said
-    for sums in (one, two):
-        await sums.close()
