@@ -102,11 +102,18 @@ class PurgeResult(Struct, frozen=True):
 
 
 class Lease:
-    """The right of one process to fetch the answer of a key, for a limited time; by itself one that is not shared, so
-    that every process may fetch."""
+    """The right of one process to fetch the answer of a key, for a limited time."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, end: Callable[[], Awaitable[None]] | None = None) -> None:
+        """`end` gives the lease back, and never raises; None: it is not shared, so that every process may fetch."""
+        self._end = end
 
     async def release(self) -> None:
         """Give the lease back after the answer was put or could not be fetched. Never raises."""
+        if self._end is not None:
+            await self._end()
 
 
 class Store:

@@ -53,9 +53,8 @@ class HostEntries(Struct, frozen=True):
     dropped: int = 0
 
 
-class Board(Protocol):
-    """One document, replaced by compare-and-set on its mark, messages to all hosts, and what each host tells of itself.
-    What was posted while a host was cut off is still there when it comes back."""
+class SharedState(Protocol):
+    """What hosts share over a connection of its own."""
 
     async def open(self) -> None:
         """Connect, in the background if a server does not answer. Never raises."""
@@ -65,6 +64,11 @@ class Board(Protocol):
 
     def notices(self) -> list[str]:
         """Sentences about what was passed over, because another program wrote it."""
+
+
+class Board(SharedState, Protocol):
+    """One document, replaced by compare-and-set on its mark, messages to all hosts, and what each host tells of itself.
+    What was posted while a host was cut off is still there when it comes back."""
 
     async def mark(self) -> str:
         """The mark of the document; empty without a document. Raises UnreachableError."""
@@ -94,17 +98,8 @@ class Board(Protocol):
         """Remove what the host of this run told of itself. Raises UnreachableError."""
 
 
-class QuotaSums(Protocol):
+class QuotaSums(SharedState, Protocol):
     """What hosts used of the quotas of nodes."""
-
-    async def open(self) -> None:
-        """Connect, in the background if a server does not answer. Never raises."""
-
-    async def close(self) -> None:
-        """Disconnect."""
-
-    def notices(self) -> list[str]:
-        """Sentences about what was passed over, because another program wrote it."""
 
     async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
         """Say what this host used; return what the others used of the same quotas. What is not known, since a server

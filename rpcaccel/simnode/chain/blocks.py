@@ -150,7 +150,6 @@ class Generator:
 
     @cached_property
     def accounts(self) -> tuple[bytes, ...]:
-        """The accounts that send generated transactions."""
         return tuple(self.digest(b"account", i, size=20) for i in range(ACCOUNTS))
 
     @cached_property
@@ -259,7 +258,6 @@ class Generator:
         )
 
     def staking_transaction(self, fork: int, number: int) -> Tx | None:
-        """The staking transaction of block `number`, if it holds one."""
         if self.spec.kind != "harmony" or self.spec.shard or number % STAKING_EVERY != STAKING_AT:
             return None
         turn = number // STAKING_EVERY

@@ -27,9 +27,7 @@ class Clock(Protocol):
         """Seconds since an arbitrary start; never goes back."""
         ...
 
-    async def sleep(self, seconds: float) -> None:
-        """Return once `seconds` have passed on this clock."""
-        ...
+    async def sleep(self, seconds: float) -> None: ...
 
 
 class WallClock:
@@ -118,7 +116,6 @@ class Block(Struct, frozen=True):
 
     @property
     def gas_used(self) -> int:
-        """Gas of everything in the block."""
         return sum(tx.gas_used for tx in (*self.txs, *self.staking))
 
 
@@ -137,7 +134,6 @@ class Branch:
         return f"<Branch {self.turns}>"
 
     def fork_of(self, number: int) -> int:
-        """The fork that the block at this height belongs to."""
         fork = 0
         for start, turn in self.turns:
             if number >= start:

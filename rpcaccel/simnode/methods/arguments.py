@@ -95,7 +95,6 @@ def uint(raw: Raw, geth: bool = False) -> int:
 
 
 def call_object(raw: Raw, geth: bool = False) -> dict[str, Any]:
-    """The object of a call or a filter."""
     value = anything(raw, geth)
     if value is not None and not isinstance(value, dict):
         raise _unmarshal(go_kind(value), "rpc.CallArgs")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from rpcaccel.simnode.chain.addresses import parse, to_one
+from rpcaccel.simnode.chain.addresses import parse, to_hex, to_one
 from rpcaccel.simnode.chain.sim_chain import Block
 from rpcaccel.simnode.methods import arguments as args
 from rpcaccel.simnode.methods import json_views as views
 from rpcaccel.simnode.methods.arguments import FINALIZED, LATEST, PENDING, SAFE, BlockHash, Reference
-from rpcaccel.simnode.methods.json_views import Shown, View, hex0
+from rpcaccel.simnode.methods.json_views import Shown, View
 from rpcaccel.simnode.methods.registry import CRASHED, MethodCall, RpcError, both, chain, geth, not_v2_or_v1
 
 BLOCKS_LIMIT = 1024
@@ -162,7 +162,7 @@ def _header(call: MethodCall, block: Block) -> View:
     """HeaderInformation: the same in every namespace."""
     linked = block.number % 4 == 3 and call.spec.shard == 0
     return {
-        "blockHash": hex0(block.hash),
+        "blockHash": to_hex(block.hash),
         "blockNumber": block.number,
         "crossLinks": [_cross_link(call, block.number - 3)] if linked else [],
         "epoch": block.epoch,
@@ -183,7 +183,7 @@ def _cross_link(call: MethodCall, height: int) -> View:
     return {
         "block-number": height,
         "epoch-number": call.spec.epoch_of(max(0, height)),
-        "hash": hex0(call.make.digest(b"shard 1", height)),
+        "hash": to_hex(call.make.digest(b"shard 1", height)),
         "shard-id": 1,
         "signature": (call.make.digest(b"link", height, size=64) + call.make.digest(b"end", height)).hex(),
         "signature-bitmap": "3f",
@@ -221,10 +221,10 @@ def get_full_header(call: MethodCall, reference: int) -> View:
         **dict.fromkeys(("crossLink", "shardState", "slashes", "vdf"), "0x"),
         **dict.fromkeys(("incomingReceiptsRoot", "outgoingReceiptsRoot"), views.EMPTY_ROOT),
         "lastCommitBitmap": "0x" + views.bitmap(call.branch, block.number),
-        "lastCommitSignature": hex0(_commit_signature(call, block)),
+        "lastCommitSignature": to_hex(_commit_signature(call, block)),
         "miner": views.key_address(call.branch, block),
         "shardID": call.spec.shard,
-        "vrf": hex0(call.make.digest(b"vrf", block.fork, block.number) + proof),
+        "vrf": to_hex(call.make.digest(b"vrf", block.fork, block.number) + proof),
     }
     return dict(sorted(members.items()))
 

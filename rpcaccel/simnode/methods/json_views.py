@@ -73,16 +73,12 @@ class Shown(Struct, frozen=True):
     staking: bool = False
 
 
-def hex0(data: bytes) -> str:
-    return "0x" + data.hex()
-
-
 def _written(name: str, value: Any, version: str) -> Any:
     """A fact as a dialect writes it: a number bare or in hex, an address (20 bytes) in Harmony's letters or in hex."""
     if type(value) is int:
         return hex(value) if name in _HEX or (version != "v2" and name not in _BARE) else value
     if isinstance(value, bytes):
-        return to_one(value) if len(value) == 20 and version in ("v1", "v2") else hex0(value)
+        return to_one(value) if len(value) == 20 and version in ("v1", "v2") else to_hex(value)
     return value
 
 
@@ -93,7 +89,7 @@ def _view(what: str, version: str, facts: View) -> View:
 
 
 def tx_hash(version: str, tx: Tx) -> str:
-    return hex0(tx.hash if version in ("v1", "v2") else tx.eth_hash)
+    return to_hex(tx.hash if version in ("v1", "v2") else tx.eth_hash)
 
 
 def block_text(branch: Branch, block: Block, version: str, shown: Shown) -> bytes:
@@ -121,8 +117,8 @@ def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> Vi
         "transactionsRoot": _root(make, b"transactions", block),
         "receiptsRoot": _root(make, b"receipts", block),
         "transactions": [tx_hash(version, tx) for tx in block.txs],
-        "transactionsInEthHash": [hex0(tx.eth_hash) for tx in block.txs],
-        "stakingTransactions": [hex0(tx.hash) for tx in staking],
+        "transactionsInEthHash": [to_hex(tx.eth_hash) for tx in block.txs],
+        "stakingTransactions": [to_hex(tx.hash) for tx in staking],
         "baseFeePerGas": 1_000_000_000 + number % 1000, "withdrawals": [], "withdrawalsRoot": EMPTY_ROOT,
     }  # fmt: skip
     if shown.full:
@@ -136,10 +132,9 @@ def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> Vi
 
 
 def _root(make: Generator, of: bytes, block: Block) -> str:
-    """The root of a block's transactions or receipts."""
     if not block.txs and not block.staking:
         return EMPTY_ROOT
-    return hex0(make.digest(of, block.fork, block.number, len(block.txs)))
+    return to_hex(make.digest(of, block.fork, block.number, len(block.txs)))
 
 
 def bloom(make: Generator, block: Block) -> str:
@@ -201,7 +196,6 @@ def staking_transaction(branch: Branch, tx: Tx, block: Block | None, version: st
 
 
 def receipt(branch: Branch, tx: Tx, block: Block, version: str) -> View:
-    """The receipt of a mined transaction."""
     left = log(branch, tx, block, version)
     facts = {
         **_tx_facts(branch, tx, block, version),
@@ -241,12 +235,12 @@ def log(branch: Branch, tx: Tx, block: Block, version: str) -> View | None:
     before = sum(1 for other in block.txs[: tx.index] if other.log_data is not None)
     return {
         "address": to_hex(make.contract),
-        "topics": [TRANSFER, *(hex0(party.rjust(32, b"\0")) for party in (tx.sender, make.accounts[0]))],
-        "data": hex0(tx.log_data),
+        "topics": [TRANSFER, *(to_hex(party.rjust(32, b"\0")) for party in (tx.sender, make.accounts[0]))],
+        "data": to_hex(tx.log_data),
         "blockNumber": hex(block.number),
         "transactionHash": tx_hash(version, tx),
         "transactionIndex": hex(tx.index),
-        "blockHash": hex0(block.hash),
+        "blockHash": to_hex(block.hash),
         **({"blockTimestamp": hex(block.timestamp)} if version == "geth" else {}),
         "logIndex": hex(before),
         "removed": False,

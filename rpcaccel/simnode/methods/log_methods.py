@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from rpcaccel.simnode.chain.addresses import to_hex
 from rpcaccel.simnode.chain.blocks import Tx
 from rpcaccel.simnode.methods import arguments as args
 from rpcaccel.simnode.methods import json_views as views
 from rpcaccel.simnode.methods.arguments import LATEST, UnreadableArgument, hex_or_tag
 from rpcaccel.simnode.methods.block_methods import height_of
-from rpcaccel.simnode.methods.json_views import View, hex0
+from rpcaccel.simnode.methods.json_views import View
 from rpcaccel.simnode.methods.registry import FILTERS, Filter, MethodCall, RpcError, answers, both, harmony
 
 IDLE = 300.0
@@ -34,7 +35,7 @@ def as_stored(call: MethodCall, tx: Tx, entry: View) -> View:
     """A log as this node has it: with a block hash of its own for each transaction where the node proposed the
     block."""
     if call.proposed(tx.number):
-        entry["blockHash"] = hex0(call.make.digest(b"unsealed", tx.hash))
+        entry["blockHash"] = to_hex(call.make.digest(b"unsealed", tx.hash))
     return entry
 
 
@@ -135,7 +136,7 @@ def get_filter_changes(call: MethodCall, token: str) -> list[Any]:
         return [views.tx_hash(call.version, tx) for tx in news]
     first, found.next_block = found.next_block, max(found.next_block, call.head + 1)
     if found.kind == "blocks":
-        return [hex0(call.branch.hash_of(height)) for height in range(first, call.head + 1)]
+        return [to_hex(call.branch.hash_of(height)) for height in range(first, call.head + 1)]
     return logs(call, first, call.head, found.criteria, call.version)
 
 

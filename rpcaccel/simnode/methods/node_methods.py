@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from rpcaccel.simnode.chain.addresses import to_hex
 from rpcaccel.simnode.chain.knobs import NodeClient
 from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.methods import arguments as args
-from rpcaccel.simnode.methods.json_views import View, hex0
+from rpcaccel.simnode.methods.json_views import View
 from rpcaccel.simnode.methods.registry import (
     FILTERS,
     MethodCall,
@@ -70,7 +71,6 @@ def network_id(call: MethodCall) -> int:
 
 
 def _behind(call: MethodCall) -> int:
-    """Blocks that the node is behind the chain."""
     return call.chain.head - call.head
 
 
@@ -81,7 +81,7 @@ for _net in (_harmony_net, _geth_net):
     _net("listening")(answers("true"))
 _harmony_web3("clientVersion")(lambda _: HARMONY_VERSION)
 _geth_web3("clientVersion")(lambda call: VERSIONS[call.knobs.client])
-_geth_web3("sha3", args.string)(lambda _, data: hex0(keccak256(bytes.fromhex(data.removeprefix("0x")))))
+_geth_web3("sha3", args.string)(lambda _, data: to_hex(keccak256(bytes.fromhex(data.removeprefix("0x")))))
 for _register, _spaces in ((harmony, "eth hmy hmyv2 net netv1 netv2 rpc web3"), (ethereum, "eth net rpc web3")):
     _register("modules", spaces={"rpc": "eth"})(lambda _, spaces=_spaces: dict.fromkeys(spaces.split(), "1.0"))
 chain("protocolVersion")(lambda call: call.number(1))

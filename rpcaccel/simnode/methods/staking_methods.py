@@ -163,7 +163,6 @@ def _committee(call: MethodCall, epoch: int) -> tuple[CommitteeSlot, ...]:
 
 
 def _delegations(call: MethodCall, validator: int, height: int) -> list[View]:
-    """The delegations to a validator, as they are shown."""
     name = to_one(call.make.validators[validator])
     return [
         {

@@ -13,7 +13,7 @@ from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.methods import arguments as args
 from rpcaccel.simnode.methods.arguments import LATEST, PENDING, Reference
 from rpcaccel.simnode.methods.block_methods import account, at_height, height_of, known
-from rpcaccel.simnode.methods.json_views import View, hex0
+from rpcaccel.simnode.methods.json_views import View
 from rpcaccel.simnode.methods.registry import CRASHED, MethodCall, RpcError, both, chain, geth, harmony
 
 
@@ -71,13 +71,13 @@ def get_transaction_count(call: MethodCall, who: str | bytes, reference: Referen
 @both("getCode", args.address, args.number_or_hash, optional=1)
 def get_code(call: MethodCall, who: str | bytes, reference: Reference = LATEST) -> str:
     address, height = account(who), state_height(call, reference)
-    return "0x" if height is None else hex0(accounts.code(call.branch, address, height))
+    return "0x" if height is None else to_hex(accounts.code(call.branch, address, height))
 
 
 @both("getStorageAt", args.address, args.string, args.number_or_hash, optional=1)
 def get_storage_at(call: MethodCall, who: str | bytes, slot: str, reference: Reference = LATEST) -> str:
     address, height = account(who), state_height(call, reference)
-    return "0x" if height is None else hex0(accounts.storage(call.branch, address, int(slot, 16), height))
+    return "0x" if height is None else to_hex(accounts.storage(call.branch, address, int(slot, 16), height))
 
 
 @chain("call", args.call_object, args.number_or_hash, limiter="call")
@@ -88,7 +88,7 @@ def eth_call(call: MethodCall, value: View, reference: Reference = LATEST, *_ove
     if height is None:
         return "0x"
     try:
-        return hex0(accounts.call(call.branch, to, data, height))
+        return to_hex(accounts.call(call.branch, to, data, height))
     except accounts.Reverted:
         raise _reverted(call) from None
 
@@ -125,15 +125,15 @@ def get_proof(call: MethodCall, who: str | bytes, slots: list[str], reference: R
     if height is None:
         return None
     branch, make = call.branch, call.make
-    nodes = [hex0(make.digest(b"proof", address, height, i, size=64)) for i in range(3)]
+    nodes = [to_hex(make.digest(b"proof", address, height, i, size=64)) for i in range(3)]
     held = {slot: int.from_bytes(accounts.storage(branch, address, int(slot, 16), height), "big") for slot in slots}
     return {
         "address": to_hex(address),
         "accountProof": nodes,
         "balance": hex(accounts.balance(branch, address, height)),
-        "codeHash": hex0(keccak256(accounts.code(branch, address, height))),
+        "codeHash": to_hex(keccak256(accounts.code(branch, address, height))),
         "nonce": hex(accounts.nonce(branch, address, height)),
-        "storageHash": hex0(make.digest(b"storage root", address, height)),
+        "storageHash": to_hex(make.digest(b"storage root", address, height)),
         "storageProof": [{"key": slot, "value": hex(held[slot]), "proof": nodes} for slot in slots],
     }
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from rpcaccel.simnode.chain import accounts
+from rpcaccel.simnode.chain.addresses import to_hex
 from rpcaccel.simnode.chain.blocks import Tx
 from rpcaccel.simnode.chain.raw_tx import RawTransaction, intrinsic_gas, read
 from rpcaccel.simnode.chain.sim_chain import Block
@@ -16,7 +17,7 @@ from rpcaccel.simnode.methods import arguments as args
 from rpcaccel.simnode.methods import json_views as views
 from rpcaccel.simnode.methods.arguments import BlockHash, Reference
 from rpcaccel.simnode.methods.block_methods import account, known
-from rpcaccel.simnode.methods.json_views import GAS_LIMIT, View, hex0
+from rpcaccel.simnode.methods.json_views import GAS_LIMIT, View
 from rpcaccel.simnode.methods.log_methods import as_stored
 from rpcaccel.simnode.methods.registry import (
     CRASHED,
@@ -63,7 +64,7 @@ def send(call: MethodCall, encoded: str) -> Tx:
         ours = spec.signer_chain_id if call.geth else spec.network_id
         raise RpcError(_WORDS["chain id"][call.geth].format(ours=ours, given=raw.chain_id))
     if refusal := _refusal(call, raw):
-        shown, now = hex0(raw.harmony_hash(spec.shard)), spec.timestamp(call.head)
+        shown, now = to_hex(raw.harmony_hash(spec.shard)), spec.timestamp(call.head)
         local.sink.append({"error-message": refusal, "time-at-rejection": now, "tx-hash-id": shown})
         raise RpcError(refusal)
     local.arrived[raw.hash] = local.clock.now()
@@ -200,7 +201,7 @@ def _page(call: MethodCall, value: View, *, staking: bool) -> list[Any]:
         found.reverse()
     size = int(value.get("pageSize") or 1000)
     start = int(value.get("pageIndex") or 0) * size
-    return [_shown(call, *one) if value.get("fullTx") else hex0(one[0].hash) for one in found[start : start + size]]
+    return [_shown(call, *one) if value.get("fullTx") else to_hex(one[0].hash) for one in found[start : start + size]]
 
 
 @chain("getTransactionsHistory", args.call_object)

@@ -55,7 +55,6 @@ class Counts:
         return f"<Counts {self.calls} calls, {self.requests} requests, {self.connections} connections>"
 
     def reset(self) -> None:
-        """Forget everything counted so far."""
         self.methods: Counter[str] = Counter()
         """Calls by method, including those in batches and those that met a fault."""
         self.requests = 0
@@ -162,7 +161,6 @@ class Responder:
 
     @property
     def branch(self) -> Branch:
-        """The branch that this node follows."""
         return self.chain.branches[self.knobs.branch]
 
     def view(self, branch: Branch | None = None) -> MethodCall:

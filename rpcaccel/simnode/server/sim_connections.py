@@ -87,7 +87,6 @@ class Opening(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Pause reading, and begin to wait."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are no subclass
         self._transport.pause_reading()
         self._task = asyncio.get_running_loop().create_task(self._open(self._transport))

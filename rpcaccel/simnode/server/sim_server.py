@@ -67,7 +67,6 @@ class SimNode:
 
     @property
     def url(self) -> str:
-        """The URL of the node, which serves every path."""
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
 
     @property

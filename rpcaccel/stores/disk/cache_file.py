@@ -141,7 +141,6 @@ class CacheFile:
         return self._folder.newest() != self._number or self._folder.identity(self._number) != self._identity
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -151,7 +150,6 @@ class CacheFile:
         self._size = size
 
     def state(self) -> FileState:
-        """The state of the file now."""
         self._read_prefixes()
         ends = (scalar(self._sql, f"SELECT {end}(seq) FROM entries") for end in ("min", "max"))
         self._middle = 0 if free_pages(self._sql, self._pages()) >= self._pages() // ROOMY_PART else sum(ends) // 2

@@ -80,7 +80,6 @@ class WriteQueue:
         return True
 
     def get(self, key: bytes) -> Entry | None:
-        """The answer with this key that is not written yet."""
         return self._entries.get(key)
 
     def batch(self) -> dict[bytes, Entry]:

@@ -80,7 +80,6 @@ def name_of(number: int, params: bytes) -> bytes:
 
 
 def number_in(name: bytes) -> int:
-    """The number of the prefix in a name."""
     return int.from_bytes(name[:ID_BYTES], "big")
 
 

@@ -56,7 +56,6 @@ class Folder:
         return max((number for version, number in self._files() if version == self._version), default=1)
 
     def file(self, number: int) -> Path:
-        """The path of the file with this number."""
         return self._parts(self._version, number)[0]
 
     def identity(self, number: int) -> tuple[int, int] | None:
@@ -102,7 +101,6 @@ class Folder:
         self._owed.unlink(missing_ok=True)
 
     def _files(self) -> list[tuple[int, int]]:
-        """The version and the number of each file."""
         found = map(_NAME.fullmatch, os.listdir(self._path))
         return [(int(match[1]), int(match[2])) for match in found if match]
 

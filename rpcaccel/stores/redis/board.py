@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.replies import NoServerError, reason
-from rpcaccel.stores.redis.topology import KeptKey, topology
+from rpcaccel.stores.redis.topology import KeptKey, RedisSharedState
 from rpcaccel.stores.shared_board import (
     Board,
     HostEntries,
@@ -101,28 +101,15 @@ _StreamEntry = tuple[bytes, bytes | None]
 _Age = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 
-class RedisBoard(Board):
-    """The board under the prefix of `settings`; every command has the write timeout."""
+class RedisBoard(RedisSharedState, Board):
+    """The board under the prefix of `settings`."""
 
     def __init__(self, settings: StoreSettings) -> None:
-        self._topology = topology(settings)
-        self._timeout = settings.write_timeout
+        super().__init__(settings)
         tagged = settings.prefix + self._topology.tag
         self._document = f"{tagged}:settings".encode()
         self._words = f"{tagged}:words".encode()
         self._hosts = f"{tagged}:hosts".encode()
-
-    def __repr__(self) -> str:
-        return f"<RedisBoard {' '.join(map(repr, self._topology.servers))}>"
-
-    async def open(self) -> None:
-        await self._topology.open()
-
-    async def close(self) -> None:
-        await self._topology.close()
-
-    def notices(self) -> list[str]:
-        return self._topology.foreign.notices()
 
     async def mark(self) -> str:
         return (await self._read(0)).mark

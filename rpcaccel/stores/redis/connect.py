@@ -35,12 +35,10 @@ class BoundedParser(DefaultParser):  # type: ignore[misc,valid-type]  # redis-py
     """The parser of redis-py, given nothing that ReplyBounds refuses. The connection ends then."""
 
     def on_connect(self, connection: Any) -> None:
-        """Begin with the first reply of the connection."""
         super().on_connect(connection)
         self._bounds = ReplyBounds()
 
     async def read_from_socket(self) -> bool:
-        """Read what has arrived."""
         data = await self._stream.read(self._read_size)
         if not data:
             raise LostError("the server closed the connection")
@@ -85,7 +83,6 @@ def _no_retry() -> Retry:
 
 
 def single(target: RedisTarget, settings: StoreSettings) -> Redis:
-    """A client for one server."""
     options = _common(target, settings) | {"db": target.db, "retry": _no_retry()}
     if target.kind == "unix":
         return bounded(Redis(unix_socket_path=target.path, **options))
@@ -109,7 +106,6 @@ def sentinel(target: RedisTarget, settings: StoreSettings) -> Sentinel:
 
 
 def cluster(target: RedisTarget, settings: StoreSettings) -> RedisCluster:
-    """A client for a whole cluster."""
     client = RedisCluster(
         startup_nodes=[ClusterNode(host, port) for host, port in target.hosts],
         # A cluster that lost some slots still serves the others.

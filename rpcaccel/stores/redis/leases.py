@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -33,19 +33,6 @@ MAX_PIPELINED_COMMANDS = 128
 
 Reply = asyncio.Future[Any]
 """The reply of a command; an exception as its result: the server refused it, or was not reached."""
-
-
-class RedisLease(Lease):
-    """A lease that this process holds."""
-
-    __slots__ = ("_end",)
-
-    def __init__(self, end: Callable[[], Awaitable[None]]) -> None:
-        self._end = end
-
-    async def release(self) -> None:
-        """End the lease after the queued write of its key. Never raises."""
-        await self._end()
 
 
 class Leases:
@@ -97,7 +84,7 @@ class Leases:
         if not said:
             return None
         self.granted += 1
-        return RedisLease(partial(self._release, key, name, until))
+        return Lease(partial(self._release, key, name, until))
 
     async def wait(self, key: bytes, within: float, accepts: Callable[[Entry], bool]) -> Entry | None:
         """The entry that the holder puts; None when the lease ends without one, or after `within` seconds. While the
@@ -125,7 +112,7 @@ class Leases:
         await cancel_and_wait(*self._senders.values())
 
     async def _release(self, key: bytes, name: bytes, until: float) -> None:
-        """End the lease `name`, which lives `until` (monotonic seconds), if it still does."""
+        """After the queued write of `key`, end its lease `name` if it still lives, `until` some monotonic second."""
         try:
             async with asyncio.timeout(self._write_timeout):
                 await self._writes.settled(key)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.topology import Command, KeptKey, Topology, topology
+from rpcaccel.stores.redis.topology import Command, KeptKey, RedisSharedState, Topology
 from rpcaccel.stores.shared_board import QuotaSums
 
 SPENT_SECONDS = 60
@@ -74,7 +74,7 @@ class Spending:
         }
 
 
-class RedisQuotaSums(QuotaSums):
+class RedisQuotaSums(RedisSharedState, QuotaSums):
     """What hosts used of the quotas of nodes: a hash for each quota and window, with a field for each host.
 
     A host writes its own count again and again, so that an exchange that was lost, or a Redis that was emptied, is made
@@ -84,22 +84,9 @@ class RedisQuotaSums(QuotaSums):
     def __init__(self, settings: StoreSettings, host: str) -> None:
         """The counts under the prefix of `settings`; an exchange has the write timeout. `host` names this host, over
         its restarts if it has a state file."""
-        self._topology = topology(settings)
-        self._timeout = settings.write_timeout
+        super().__init__(settings)
         self._prefix = f"{settings.prefix}{self._topology.tag}:quota:"
         self._host = host.encode()
-
-    def __repr__(self) -> str:
-        return f"<RedisQuotaSums {' '.join(map(repr, self._topology.servers))}>"
-
-    async def open(self) -> None:
-        await self._topology.open()
-
-    async def close(self) -> None:
-        await self._topology.close()
-
-    def notices(self) -> list[str]:
-        return self._topology.foreign.notices()
 
     async def exchange(self, own: Sequence[Brought]) -> list[Brought]:
 
@@ -125,7 +112,6 @@ class RedisQuotaSums(QuotaSums):
         return [(one, said) for one, said in zip(own, replies, strict=True) if not isinstance(said, Exception)]
 
     def _others(self, own: Brought, foreign: int, texts: Sequence[bytes]) -> Brought:
-        """What the other hosts used."""
         counts = [_count(text) for text in texts]
         told = [count for count in counts if count is not None]
         self._topology.foreign.note(_QUOTAS.words, foreign + len(counts) - len(told))

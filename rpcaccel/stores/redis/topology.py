@@ -232,7 +232,6 @@ class Topology:
         await asyncio.gather(*(server.look() for server in self.servers))
 
     async def close(self) -> None:
-        """Disconnect from all servers."""
         await asyncio.gather(*(server.close() for server in self.servers))
         await asyncio.gather(*(client.aclose() for client in self._clients), return_exceptions=True)
 
@@ -301,7 +300,6 @@ class Topology:
 
     @property
     def up(self) -> bool:
-        """Is any server up?"""
         return any(map(_IS_UP, self.servers))
 
     @property
@@ -341,6 +339,26 @@ def topology(settings: StoreSettings) -> Topology:
     clients = [single(one, settings) for one in targets]
     roles = ["primary"] + ["replica"] * len(settings.replicas)
     return Topology([Server(*of) for of in zip([one.name for one in targets], roles, clients, strict=True)], clients)
+
+
+class RedisSharedState:
+    """The connection of what hosts share: servers of its own, whose commands have the write timeout of `settings`."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self._topology = topology(settings)
+        self._timeout = settings.write_timeout
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {' '.join(map(repr, self._topology.servers))}>"
+
+    async def open(self) -> None:
+        await self._topology.open()
+
+    async def close(self) -> None:
+        await self._topology.close()
+
+    def notices(self) -> list[str]:
+        return self._topology.foreign.notices()
 
 
 class _UnknownNodes(Server):

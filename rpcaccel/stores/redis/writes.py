@@ -96,7 +96,6 @@ class Writes:
         return len(self._waiting) + len(self._hand)
 
     def start(self) -> None:
-        """Start to write in the background."""
         self._task = asyncio.create_task(self._run(), name="redis writes")
 
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:

@@ -40,7 +40,7 @@ def test_one_block_says_the_same_in_each_dialect(version: str) -> None:
     branch = harmony_chain().branch
     view = json.loads(json_views.block_text(branch, branch.block(101), version, Shown(full=True)))
     number = view["number"] if version == "v2" else int(view["number"], 16)
-    assert (number, view["hash"]) == (101, json_views.hex0(branch.hash_of(101)))
+    assert (number, view["hash"]) == (101, json_views.to_hex(branch.hash_of(101)))
 
 
 def test_the_bitmap_of_a_block_is_that_of_the_one_before() -> None:
