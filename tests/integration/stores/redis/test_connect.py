@@ -21,20 +21,14 @@ from tests.support.stores.settings import Settings, an_entry
 from tests.support.waiting import until
 
 
-async def test_a_client_does_not_try_again_by_itself() -> None:
-    client = single(parse("redis://h:1/2"), Settings(pool_size=3))
-    retry = client.get_retry()
+async def test_a_client_does_not_try_again_and_gives_up_a_silent_connection_after_the_longer_deadline() -> None:
+    settings = Settings(pool_size=3, read_timeout=0.03, write_timeout=0.4, connect_timeout=0.2)
+    client = single(parse("redis://h:1/2"), settings)
+    retry, pool = client.get_retry(), client.connection_pool
     assert retry is not None
-    assert retry.get_retries() == 0
-    pool = client.connection_pool
-    assert pool.max_connections == 3 + SPARE
-    assert (pool.connection_kwargs["host"], pool.connection_kwargs["db"]) == ("h", 2)
-    await client.aclose()
-
-
-async def test_a_silent_connection_is_given_up_after_the_longer_deadline() -> None:
-    client = single(parse("redis://h"), Settings(read_timeout=0.03, write_timeout=0.4, connect_timeout=0.2))
-    options = client.connection_pool.connection_kwargs
+    assert (retry.get_retries(), pool.max_connections) == (0, 3 + SPARE)
+    options = pool.connection_kwargs
+    assert (options["host"], options["db"]) == ("h", 2)
     assert (options["socket_timeout"], options["socket_connect_timeout"]) == (0.4, 0.2)
     await client.aclose()
 

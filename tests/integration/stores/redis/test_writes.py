@@ -172,18 +172,6 @@ async def test_a_store_that_was_never_started_closes() -> None:
     await topology.close()
 
 
-async def test_a_fault_of_ours_costs_its_writes_and_not_all_that_follow(make: Make) -> None:
-    server = ScriptedServer("a", accepted)
-    writes = make(server)
-    strange = Entry(result="no bytes", cache=CacheClass.HEAD, network="n", method="m", stored_at=0.0)  # type: ignore[arg-type]
-    writes.put(b"strange", strange, 60.0)
-    async with asyncio.timeout(10):
-        await writes.settled(b"strange")
-        writes.put(b"fine", an_entry(), 60.0)
-        await writes.settled(b"fine")
-    assert (writes.written, writes.failed) == (1, 1)
-
-
 async def test_nobody_waits_for_what_was_under_way_when_it_was_closed(make: Make) -> None:
     server = ScriptedServer("a", never)
     writes = make(server, timeout=60.0)
