@@ -26,13 +26,13 @@ class RedisDriver(Driver):
         return super().shown(url) + parse(url).name
 
     def unfit_replicas(self, url: str, replicas: Sequence[str]) -> Mapping[int | None, str]:
-        unfit: dict[int | None, str] = {
-            index: "one server: redis://, rediss:// or unix://"
-            for index, replica in enumerate(replicas)
-            if replica and parse(replica).kind not in ("single", "unix")
-        }
-        if (kind := parse(url).kind) in ("sentinel", "cluster"):
+        kind = parse(url).kind
+        unfit: dict[int | None, str] = {}
+        if kind in ("sentinel", "cluster"):
             unfit[None] = f"none: a {kind} finds its replicas itself"
+        for index, replica in enumerate(replicas):
+            if replica and replica.partition("://")[0] not in ("redis", "rediss", "unix"):
+                unfit[index] = "one server: redis://, rediss:// or unix://"
         return unfit
 
     def files(self, url: str) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpcaccel.stores.redis import DRIVER
 from rpcaccel.stores.redis.redis_url import SCHEMES, RedisTarget, parse
 
 
@@ -105,6 +106,12 @@ def test_an_error_shows_no_credentials() -> None:
 )
 def test_a_target_has_a_name_for_people(url: str, name: str) -> None:
     assert parse(url).name == name
+
+
+def test_replicas_are_single_servers_of_redis_and_a_cluster_finds_its_own() -> None:
+    others = ["redis://b", "", "redis+cluster://c", "elsewhere://d", "unix:///e"]
+    assert DRIVER.unfit_replicas("redis://a", others).keys() == {2, 3}
+    assert list(DRIVER.unfit_replicas("redis+cluster://a", others)) == [None, 2, 3]
 
 
 def test_how_certificates_are_checked_is_one_of_three_words() -> None:
