@@ -202,26 +202,19 @@ def test_the_image_says_whose_it_is() -> None:
     }
 
 
-def test_everything_that_is_copied_is_there() -> None:
-    for stage in ("build", "load", "proxy"):
-        for name, rest in steps(stage):
-            if name == "COPY" and "--from=" not in rest:
-                *sources, _ = [word for word in rest.split() if not word.startswith("--")]
-                assert all((ROOT / source).exists() for source in sources), rest
+def copied() -> set[str]:
+    """The files and folders of a checkout that the image is made of."""
+    found = [rest.split() for stage in ("build", "load", "proxy") for name, rest in steps(stage) if name == "COPY"]
+    given = [words for words in found if not any(word.startswith("--from=") for word in words)]
+    return {word for words in given for word in words[:-1] if not word.startswith("--")}
 
 
 def test_the_build_gets_what_is_copied_and_nothing_else_of_a_checkout() -> None:
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     everything, *given = [line for line in lines if not line.startswith("#")]
-    copied = {
-        word
-        for stage in ("build", "load", "proxy")
-        for name, rest in steps(stage)
-        if name == "COPY" and "--from=" not in rest
-        for word in [word for word in rest.split() if not word.startswith("--")][:-1]
-    }
     assert everything == "*"
-    assert set(given) == {f"!{path}" for path in copied} | {"**/__pycache__"}
+    assert set(given) == {f"!{path}" for path in copied()} | {"**/__pycache__"}
+    assert all((ROOT / path).exists() for path in copied())
 
 
 @pytest.fixture(scope="module")

@@ -187,11 +187,6 @@ def test_the_base_needs_no_secret_and_its_admin_side_is_inside_the_pod_alone() -
     assert not settings.admin.accounts
 
 
-def test_a_variable_of_the_secret_that_is_no_setting_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"redis\.imagine"):
-        settings_of(TOMLS[0], secrets={"RPCACCEL_REDIS__IMAGINE": "1"})
-
-
 def container_ports(pod: Mapping[str, Any]) -> dict[str, int]:
     return {one["name"]: one["containerPort"] for one in pod["containers"][0]["ports"]}
 
