@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-AGAIN = 0.1
+CANCEL_AGAIN_SECONDS = 0.1
 """Seconds after which a task that still runs is cancelled again."""
 
 
@@ -19,7 +19,7 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
     while going:
         for task in going:
             task.cancel()
-        done, going = await asyncio.wait(going, timeout=AGAIN)
+        done, going = await asyncio.wait(going, timeout=CANCEL_AGAIN_SECONDS)
         for task in done:
             if not task.cancelled():
                 task.exception()  # retrieved, so that asyncio does not warn about it

@@ -14,9 +14,9 @@ from rpcaccel.simnode.chain.blocks import ChainSpec, Generator, Tx
 from rpcaccel.simnode.chain.raw_tx import RawTransaction, intrinsic_gas
 
 NO_HASH = bytes(32)
-RECENT = 256
+RECENT_BLOCKS = 256
 """Blocks that a node may lag and still show a mined transaction as pending."""
-_MOST_KEPT = 4096
+_MAX_KEPT_BLOCKS = 4096
 """Blocks and encoded blocks that a branch keeps."""
 
 
@@ -97,7 +97,7 @@ class SentTransactions:
         tx = replace(tx, index=before + len(waiting))
         waiting.append(tx)
         self.by_hash[tx.hash] = self.by_hash[tx.eth_hash] = self.recent[tx.hash] = tx
-        while self.recent[next(iter(self.recent))].number < tx.number - RECENT:
+        while self.recent[next(iter(self.recent))].number < tx.number - RECENT_BLOCKS:
             del self.recent[next(iter(self.recent))]
         for account in {tx.sender, tx.to or tx.created or b""}:
             known = self.touching.setdefault(account, [])
@@ -168,7 +168,7 @@ class Branch:
         kept = self._kept.get(key)
         if kept is None:
             kept = make(*args)
-            if len(self._kept) >= _MOST_KEPT:
+            if len(self._kept) >= _MAX_KEPT_BLOCKS:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = kept
         return kept

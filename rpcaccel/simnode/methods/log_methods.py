@@ -13,7 +13,7 @@ from rpcaccel.simnode.methods.block_methods import height_of
 from rpcaccel.simnode.methods.json_views import View
 from rpcaccel.simnode.methods.registry import FILTERS, Filter, MethodCall, RpcError, answers, both, harmony
 
-IDLE = 300.0
+FILTER_IDLE_SECONDS = 300.0
 """Seconds after which an unpolled filter dies."""
 LOGS_LIMIT = 1024
 """Greatest difference of last and first block in a getLogs of Harmony."""
@@ -120,7 +120,7 @@ def _filter(call: MethodCall, token: str) -> Filter:
     """The filter of that id, which is polled by this. Raises RpcError for one that is not there or died."""
     now = call.local.clock.now()
     found = call.local.filters.get(token)
-    if found is None or now - found.polled_at > IDLE:
+    if found is None or now - found.polled_at > FILTER_IDLE_SECONDS:
         call.local.filters.pop(token, None)
         raise RpcError("filter not found")
     found.polled_at = now

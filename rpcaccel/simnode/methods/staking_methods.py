@@ -22,9 +22,9 @@ SELF_STAKE = 10_000 * 10**18
 DELEGATED = 100 * 10**18
 CREATED_AT = 2
 """The block from which the validators are there."""
-PAGE = 100
+VALIDATORS_A_PAGE = 100
 SUPPLY = 12_600_000_000
-MEMO = 20
+STAKING_KEPT_BLOCKS = 20
 """Blocks for which a node keeps getTotalStaking (docs/harmony.md section 8)."""
 _EXTERNAL_STAKE = str(10**22)
 
@@ -138,7 +138,7 @@ def _page(call: MethodCall, page: int, height: int) -> list[int]:
     if page < 0:
         raise RpcError(f"page given {page} cannot be less than 0")
     count = len(call.make.validators) if height >= CREATED_AT else 0
-    return list(range(count))[page * PAGE : (page + 1) * PAGE]
+    return list(range(count))[page * VALIDATORS_A_PAGE : (page + 1) * VALIDATORS_A_PAGE]
 
 
 @beacon("getAllValidatorInformation", args.uint, limiter="all_validators")
@@ -308,4 +308,4 @@ staking("getValidatorKeys", args.uint)(lambda call, epoch: [slot.key.hex() for s
 beacon("getValidatorTotalDelegation", args.string)(
     lambda call, who: call.number(_stake(call, _index(call, who, call.head), call.head))
 )
-beacon("getTotalStaking")(lambda call: call.number(sum(_stakes(call, call.head - call.head % MEMO))))
+beacon("getTotalStaking")(lambda call: call.number(sum(_stakes(call, call.head - call.head % STAKING_KEPT_BLOCKS))))

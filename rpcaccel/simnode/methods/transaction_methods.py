@@ -181,7 +181,7 @@ for _named, _reader in (("Number", args.number), ("Hash", args.block_hash)):
 
 # -- the explorer's index -----------------------------------------------------------------------------------------
 
-HISTORY = 100
+HISTORY_BLOCKS = 100
 """Newest blocks that the simulated explorer index looks through: enough for a client, and bounded."""
 
 
@@ -189,7 +189,7 @@ def _history(call: MethodCall, who: str, *, staking: bool) -> list[tuple[Tx, Blo
     if not call.knobs.explorer:
         raise RpcError("explorer service not started")
     address = account(who)
-    blocks = [call.block_at(height) for height in range(max(0, call.head - HISTORY), call.head + 1)]
+    blocks = [call.block_at(height) for height in range(max(0, call.head - HISTORY_BLOCKS), call.head + 1)]
     found = [(tx, block) for block in blocks for tx in _held(block, staking=staking)]
     return [(tx, block) for tx, block in found if address in (tx.sender, tx.to, tx.validator)]
 

@@ -23,7 +23,7 @@ from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.redis_url import RedisTarget, parse
 from rpcaccel.stores.redis.replies import ReplyBounds, is_about_database
 
-SPARE = 4
+SPARE_CONNECTIONS = 4
 """Connections beyond those for reads: for writes, probes, purges and leases."""
 
 
@@ -69,7 +69,7 @@ def _common(target: RedisTarget, settings: StoreSettings) -> dict[str, Any]:
         # connection.
         "socket_timeout": max(settings.write_timeout, settings.read_timeout),
         "socket_connect_timeout": settings.connect_timeout,
-        "max_connections": settings.pool_size + SPARE,
+        "max_connections": settings.pool_size + SPARE_CONNECTIONS,
         "decode_responses": False,
         "protocol": 2,
     }

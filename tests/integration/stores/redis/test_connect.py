@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpcaccel.config.model import RedisSettings
-from rpcaccel.stores.redis.connect import SPARE, cluster, refusal, sentinel, single
+from rpcaccel.stores.redis.connect import SPARE_CONNECTIONS, cluster, refusal, sentinel, single
 from rpcaccel.stores.redis.redis_url import parse
 from tests.integration.stores.conftest import Opener
 from tests.support.services import RedisServer, free_port
@@ -26,7 +26,7 @@ async def test_a_client_does_not_try_again_and_gives_up_a_silent_connection_afte
     client = single(parse("redis://h:1/2"), settings)
     retry, pool = client.get_retry(), client.connection_pool
     assert retry is not None
-    assert (retry.get_retries(), pool.max_connections) == (0, 3 + SPARE)
+    assert (retry.get_retries(), pool.max_connections) == (0, 3 + SPARE_CONNECTIONS)
     options = pool.connection_kwargs
     assert (options["host"], options["db"]) == ("h", 2)
     assert (options["socket_timeout"], options["socket_connect_timeout"]) == (0.4, 0.2)
