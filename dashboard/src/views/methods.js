@@ -27,7 +27,8 @@ import { errorsOf } from "./error_groups.js";
 import { methodTable } from "./method_table.js";
 import { pathOf } from "./setting.js";
 
-const NONE = { cache: "", max_age: 0, stale: 0 };
+/** A rule that rules nothing. */
+const NONE = { cache: "", max_age: 0, stale: 0, agree: 1 };
 
 /** Who may not change the rule reads it. */
 function rulePanel({ network, method }) {
@@ -41,12 +42,17 @@ function rulePanel({ network, method }) {
   const told = h("p");
   const fields = [cache, age, stale];
   const collect = () => {
-    const wanted = { cache: cache.value, max_age: Number(age.value) || 0, stale: Number(stale.value) || 0 };
+    const written = { cache: cache.value, max_age: Number(age.value) || 0, stale: Number(stale.value) || 0 };
+    const wanted = { ...ruleNow(), ...written };
     const empty = JSON.stringify(wanted) === JSON.stringify(NONE);
     store.set(path, empty && !patternOf() ? null : wanted);
   };
   const patternOf = () =>
     Object.keys(store.inForce(rules) ?? {}).find((name) => name.endsWith("*") && method.startsWith(name.slice(0, -1)));
+  const ruleNow = () => {
+    const covering = patternOf();
+    return { ...NONE, ...(store.value(path) ?? (covering ? store.inForce([...rules, covering]) : null)) };
+  };
   for (const field of fields) field.addEventListener("change", collect);
   const form = h(
     "div.inline",
@@ -66,7 +72,7 @@ function rulePanel({ network, method }) {
     update: () => {
       element.hidden = !store.current || store.inForce(["networks", network]) === undefined;
       const covering = patternOf();
-      const rule = { ...NONE, ...(store.value(path) ?? (covering ? store.inForce([...rules, covering]) : null)) };
+      const rule = ruleNow();
       [
         ["cache", cache],
         ["max_age", age],

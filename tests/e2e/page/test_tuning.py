@@ -155,13 +155,24 @@ async def test_a_method_gets_a_rule_of_its_own_and_loses_it_and_an_error_is_clas
     await expect(page.get_by_label("kept", exact=True)).to_have_value("")
     assert control.ledger.settings.networks[NETWORK].rules == {}
 
+    rule = {"hmyv2_call": {"agree": 3, "max_age": 5}}
+    await control.ledger.change({"networks": {NETWORK: {"rules": rule}}}, Author("ops", "api"))
+    age = page.get_by_label("for at most, seconds")
+    await expect(age).to_have_value("5")
+    await age.fill("0")
+    await age.blur()
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator(".bar")).to_contain_text("Revision 5")
+    left = control.ledger.settings.networks[NETWORK].rules["hmyv2_call"]
+    assert (left.agree, left.max_age) == (3, 0), "what the page does not show was lost"
+
     await page.evaluate("location.hash = '#/errors'")
     await page.get_by_role("button", name="is on holiday").click()
     await page.get_by_role("button", name="Try").click()
     await expect(page.locator("tr.detail:visible")).to_contain_text("the rule you try")
     await page.get_by_role("button", name="Add to the pending changes").click()
     await page.get_by_role("button", name="Apply").click()
-    await expect(page.locator(".bar")).to_contain_text("Revision 4")
+    await expect(page.locator(".bar")).to_contain_text("Revision 6")
     (rule,) = control.ledger.settings.networks[NETWORK].error_rules
     assert rule.kind == "rate-limited"
 
