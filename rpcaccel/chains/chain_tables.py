@@ -187,15 +187,17 @@ def _document(name: str, text: str) -> tuple[dict[str, Any], Chain | None]:
         raise ChainError(f"{file}: the table [chain] is missing")
     base = _other(file, name, "base", said.get("base", ""))
     if base is not None:
-        theirs = _document(base.name, _text(base.name))[0]["chain"]
+        if base.base:
+            raise ChainError(f"{file}: [chain], key base: {base.name} is of the kind of {base.base}: name that one")
+        theirs = tomllib.loads(_text(base.name))["chain"]
         document["chain"] = _over({key: value for key, value in theirs.items() if key not in _OWN}, said)
     return document, base
 
 
 def _over(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a table over those of another one, and so on in the tables that both have."""
+    """The keys of a table over those of another one, and so on in the tables that both have. A call is one value."""
     both = {key for key in base.keys() & said.keys() if isinstance(base[key], dict) and isinstance(said[key], dict)}
-    return base | said | {key: _over(base[key], said[key]) for key in both}
+    return base | said | {key: _over(base[key], said[key]) for key in both if "method" not in said[key]}
 
 
 def _text(name: str) -> str:

@@ -207,7 +207,14 @@ async def _chain(asker: Asker, timeout: float) -> Chain:
     for candidate in answering:
         others = [other for other in answering if other is not candidate]
         if not any(other.rules.get(candidate.identity.head.method).known for other in others):
-            kin = [chain for chain in every if chain.base == candidate.name]
-            own = await number_of(asker, candidate.identity.eth_chain_id, timeout) if kin else None
-            return next((chain for chain in kin if own in chain.chain_ids), candidate)
+            return await _of_its_kind(candidate, [one for one in every if one.base == candidate.name], asker, timeout)
     raise ProbeError(trouble if not answering else "it answers as the nodes of several chains do")
+
+
+async def _of_its_kind(base: Chain, kin: Sequence[Chain], asker: Asker, timeout: float) -> Chain:
+    """The chain of the kind of `base` that has the node's chain id; `base` where none has, or the node tells none."""
+    try:
+        own = await number_of(asker, base.identity.eth_chain_id, timeout) if kin else None
+    except ProbeError:
+        return base
+    return next((chain for chain in kin if own in chain.chain_ids), base)

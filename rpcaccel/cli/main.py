@@ -13,6 +13,7 @@ import typer
 import typer.main
 
 from rpcaccel import __version__
+from rpcaccel.chains import ChainError
 from rpcaccel.cli import completion
 from rpcaccel.cli.admin_client import RemoteError
 from rpcaccel.cli.check import check
@@ -134,9 +135,9 @@ def _failed(error: Exception) -> int:
         said = [error.format_message(), f"{context.command_path if context else 'rpcaccel'} --help says what there is"]
         _complain(*(said if said[0].strip() else ()))  # a group without its command has shown its help already
         return error.exit_code
-    if isinstance(error, ConfigError | ListenError | RemoteError):
+    if isinstance(error, ConfigError | ChainError | ListenError | RemoteError):
         _complain(*str(error).splitlines())
-        return USAGE if isinstance(error, ConfigError) else WRONG
+        return USAGE if isinstance(error, ConfigError | ChainError) else WRONG
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         _complain("the address is in use by another program")
         return WRONG

@@ -88,6 +88,8 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """The attempts, if there was more than one or the only one failed."""
     doubtful: bool = False
     """Is the result one that must not be kept, although the client gets it?"""
+    judged: FailureKind | None = None
+    """What is wrong with the result, for want of a better one of another node; None when nothing certainly is."""
     agreed: tuple[int, int] | None = None
     """For a read that several nodes were asked for: how many gave this answer, and how many answered."""
 

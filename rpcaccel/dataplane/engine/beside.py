@@ -148,7 +148,7 @@ class AskBeside:
         best = next((one for one in agreed if not one.doubtful), agreed[0])
         head = min(one.node_head for one in agreed)
         current = plan.final or all(one.block == plan.head for one in agreed)
-        if best.result is not None and not best.doubtful and current and plan.kept and plan.terms is None:
+        if best.result is not None and not best.doubtful and current and plan.terms is None:
             self.keep(network, plan, best.result, head)
         return Outcome(source=AnswerSource.NODE, result=best.result, error=best.error, kind=best.kind,
                        node=_names(agreed), node_head=head, block=block, attempts=attempts, steps=steps,
@@ -185,7 +185,7 @@ class AskBeside:
         """Ask the node, and another one where the first two answers differ, and judge what was said."""
         while node is not None:
             outcome = await self.ask(heard.network, heard.bare, PROXY, inf, only=OneNode(node))
-            if outcome.result is None or _is_too_long(outcome):
+            if outcome.result is None or outcome.judged is not None or _is_too_long(outcome):
                 break
             heard.take(outcome)
             node = self._another(heard) if len(heard.groups) == len(heard.outcomes) == 2 else None

@@ -305,6 +305,7 @@ class FetchContext(ABC):
             steps=steps,
             legs=forwarded.legs,
             doubtful=doubtful,
+            judged=None if forwarded.failure is None else forwarded.failure.kind,
         )
 
     def keep(self, network: Network, plan: Plan, result: bytes, node_head: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,3 +51,12 @@ async def test_a_chain_is_served_once_its_file_is_there(
         refused = await proxy.call("example_adminStop")
         assert (refused.error["code"], refused.cache) == (-32601, "refused")
         assert (await proxy.call("eth_chainId")).cache == "local"
+
+
+def test_a_wrong_file_of_a_chain_is_told_as_one(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "rpcaccel", tmp_path / "rpcaccel", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "rpcaccel" / "chains" / "old.toml").write_text('[chain]\nblock_time = 1.0\nrules_from = "ethereum"\n')
+    command = [sys.executable, "-m", "rpcaccel", "serve", "http://127.0.0.1:1", *LOCAL]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("rpcaccel: old.toml: [chain]: Object contains unknown field `rules_from`")

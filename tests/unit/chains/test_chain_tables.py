@@ -151,6 +151,8 @@ def test_a_chain_of_the_kind_of_another_says_only_what_is_different() -> None:
     assert {rule.method for rule in own.rules} == {rule.method for rule in base.rules}
     assert (own.block_time, own.chain_ids, base.chain_ids) == (1.0, {42220}, set())
     assert own.live == replace(base.live, port_offsets=(7,))
+    final = chains.read("celo", text + '\nidentity.final = { method = "celo_final" }').identity.final
+    assert final == chains.Probe("celo_final"), "a call is one value: nothing of the base's params is in it"
 
 
 def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() -> None:

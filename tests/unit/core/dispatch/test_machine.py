@@ -57,9 +57,10 @@ class Run:
         hedge_after: float | HedgeAfter | None = None,
         budget: Budget | None = None,
         ends: float = 30.0,
+        chooser: InOrder | None = None,
         **options: Any,
     ) -> None:
-        self.chooser = InOrder(count)
+        self.chooser = chooser or InOrder(count)
         self.budget = budget or Budget()
         self.machine = Dispatch(
             plan_of(cache=cache, repeat=repeat, hedge=hedge_after is not None),
