@@ -94,6 +94,12 @@ class Connection(web.RequestHandler):
         cuts = [0, *(cut - known for cut in ends if known < cut < len(text)), len(data)]
         return (data[first:last] for first, last in pairwise(cuts)) if len(cuts) > 2 else iter((data,))
 
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The connection is closed. aiohttp's part of it refers to itself and may stay for long: nothing large is left
+        with it, and nothing that others made."""
+        super().connection_lost(exc)
+        self._part, self._latest_body, self.begun, self.back = b"", EMPTY_PAYLOAD, _nobody, _nobody
+
     def eof_received(self) -> bool:  # type: ignore[override] # asyncio's protocols may say that they go on
         """The client sends no more. True, so that the connection stays, while a whole request waits for its answer."""
         self._ended = True

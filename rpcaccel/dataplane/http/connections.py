@@ -112,7 +112,7 @@ class Lanes(ConnectionHost):
         await self._wait_until(until)
         self.websockets.abort()
         self._web.pre_shutdown()
-        await self._web.shutdown(max(within, 0.001))  # to aiohttp 0 means no limit
+        await self._web.shutdown(max(until - monotonic(), 0.002) / 2)  # which it may take twice; 0 would be no limit
         while any(_unsent(lane) for lane in self.open) and monotonic() < until:  # noqa: ASYNC110 -- nobody is told
             await asyncio.sleep(_SENT_SECONDS)
         for lane in list(self.open):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from rpcaccel.dataplane.http.fast_protocol import FastProtocol
 from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
 from tests.support.fleet import GatedNode, gated_nodes
 from tests.support.proxy import Proxy, proxying
@@ -278,3 +280,27 @@ async def test_every_answer_while_draining_ends_its_connection() -> None:
             (503, "close"),
             (200, "close"),
         ]
+
+
+async def test_closed_connections_are_freed_without_the_collector() -> None:
+    def connections() -> int:
+        return sum(isinstance(one, FastProtocol) for one in gc.get_objects())
+
+    part = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nea60\r\n" + b" " * 1000
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        gc.collect()
+        gc.disable()
+        try:
+            before = connections()
+            for sent in (part, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
+                reader, writer = await asyncio.open_connection("127.0.0.1", proxy.worker.port)
+                writer.write(sent)
+                if sent is part:
+                    await until(lambda: connections() > before)
+                    writer.transport.abort()
+                else:
+                    await reader.read()
+                    writer.close()
+                await until(lambda: connections() == before)
+        finally:
+            gc.enable()
