@@ -83,7 +83,8 @@ for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => se
 /** The same, each second: what somebody is marking or pressing in it, or has come to by keyboard, stays until it is let
  *  go. */
 export function refresh(element, ...children) {
-  const held = [marked, pressed, document.activeElement === element ? null : document.activeElement];
+  const { activeElement: focused } = document;
+  const held = [marked, pressed, focused !== element && focused?.matches(":focus-visible") ? focused : null];
   if (!held.some((one) => one && element.contains(one))) redraw(element, ...children);
 }
 

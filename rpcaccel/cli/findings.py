@@ -119,21 +119,25 @@ async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings
 async def find(finding: Finding, asker: Asker, chain: Chain, timeout: float) -> Finding:
     """The finding with what a node says of itself, and with trouble where head or chain id is missing, or the node is
     of another chain. `timeout`: seconds that each call may take."""
-    questions = Questions(chain.identity, timeout)
-    said = await questions.claims(asker)
-    # The head comes last, over a connection that is open by then: its handshake is not measured.
-    look = await questions.look(asker, again=None, hashes=False, tags=False)
-    claims = said or Claims()
-    if isinstance(look, Look):
-        trouble = "it does not tell its chain id" if claims.eth_chain_id is None else ""
-        finding = replace(finding, head=look.sighting.number, latency=look.latency)
-    else:
-        trouble = look.text
-    if said is not None or isinstance(look, Look):
+    questions, chain_id, claims = Questions(chain.identity, timeout), None, None
+    try:
+        chain_id, trouble, heard = await number_of(asker, chain.identity.eth_chain_id, timeout), "", True
+    except ProbeError as error:
+        trouble, heard = str(error), not error.silent
+    if not trouble:
+        # The connection is open by now: its handshake is not measured.
+        look = await questions.look(asker, again=None, hashes=False, tags=False)
+        if isinstance(look, Look):
+            finding = replace(finding, head=look.sighting.number, latency=look.latency)
+            claims = await questions.claims(asker)  # None where a call got no answer, which makes no node wrong
+        else:
+            trouble = look.text
+    if heard:
         trouble = await _of_its_chain(trouble, asker, chain, timeout)
+    claims = claims or Claims(chain_id)
     role = ", ".join(role for role, has in claims.says.items() if has) or claims.version
     return replace(
-        finding, chain_id=claims.eth_chain_id, shard=claims.shard, genesis=claims.genesis, block_one=claims.block_one,
+        finding, chain_id=chain_id, shard=claims.shard, genesis=claims.genesis, block_one=claims.block_one,
         role=role, version=claims.version, trouble=trouble,
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ import inspect
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
@@ -64,24 +65,25 @@ def schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of the document that `config.load` reads, before references to variables are replaced."""
     made: dict[str, Any] = _as_written(Settings.model_json_schema(mode="validation"))
     tables = made["$defs"]
-    explained = _explanations()
+    explained = explanations()
     for name, table in (("Settings", made), *tables.items()):
         for key, field in table.get("properties", {}).items():
-            field["description"] = explained[name][key]
+            field["description"] = explained.get(name, {}).get(key, "")
     text = {"type": "string", "description": f"{NODE_TEXT}, all in one text."}
     tables["NodeSettings"] = {"anyOf": [text, {**tables["NodeSettings"], "required": ["url"]}]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "rpcaccel configuration"}
 
 
 @cache
-def _explanations() -> dict[str, dict[str, str]]:
+def explanations() -> dict[str, dict[str, str]]:
     """The docstrings beneath the fields of each section, those that it inherits among them. They are read from the
-    source when they are first asked for: at the start of each process this would take 60 ms."""
+    source, once: in each process this would take a tenth of a second of its start. Those of a module without its source
+    are missing."""
     own: dict[str, dict[str, str]] = {}
     for module in {sys.modules[section.__module__] for section in _sections(Section)}:
-        for node in ast.parse(inspect.getsource(module)).body:
-            if isinstance(node, ast.ClassDef):
-                own[node.name] = dict(_docstrings(node.body))
+        with suppress(OSError):
+            classes = (node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef))
+            own |= {node.name: dict(_docstrings(node.body)) for node in classes}
     return {
         section.__name__: {
             name: text for base in reversed(section.__mro__) for name, text in own.get(base.__name__, {}).items()

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+import typer
+
 from rpcaccel.cli import terminal
 from rpcaccel.cli.admin_client import AdminClient, RemoteError
 from rpcaccel.cli.command import CommandResult, agreed, changed
@@ -59,13 +61,16 @@ def apply(proxy: AdminClient, *, yes: bool) -> CommandResult:
             unchanged[name] = network["why"]
             continue
         question = [*map(printable, said(network, nodes)), f"Apply these weights to {name}?"]
-        if yes or agreed("\n".join(question), "nothing is changed"):
+        try:
+            if not yes and not agreed("\n".join(question), f"nothing {'further ' * bool(done)}is changed"):
+                continue
             path = f"networks/{quote(name, safe='')}/weights"
-            try:
-                made = changed(proxy.change(path, {"weights": weights}, revision=revision, method="POST"))
-            except RemoteError:
-                terminal.show(*shown)  # what was changed before stays changed
-                raise
+            made = changed(proxy.change(path, {"weights": weights}, revision=revision, method="POST"))
+        except (RemoteError, typer.Abort, KeyboardInterrupt):
+            for line in shown:  # what was changed before stays changed
+                typer.echo(printable(str(line)), err=True)
+            raise
+        else:
             revision = made.document["revision"]
             done.append({"network": name, **made.document})
             shown += made.shown or ()

@@ -24,6 +24,7 @@ from msgspec import UNSET, Struct
 
 import rpcaccel
 from rpcaccel.config.model import AdminSettings
+from rpcaccel.config.schema import explanations
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
 from rpcaccel.controlplane.admin import admin_connections
@@ -184,6 +185,8 @@ class Admin:
         await self._runner.setup()
         assert self._runner.server is not None
         self._listening = await admin_connections.listen(self._runner.server, (self._host, self._port), tls)
+        # Read now: the source may be another version's when the page first asks.
+        asyncio.get_running_loop().run_in_executor(None, explanations)
         host, port = self._listening.sockets[0].getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         return self.address

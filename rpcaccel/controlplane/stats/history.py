@@ -10,9 +10,11 @@ minutes ago.
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -171,7 +173,8 @@ class History:
             self._add(snapshot, now, at, views)
         self._windows.clear()
         if len(self._pending) > MAX_PENDING_SLOTS:
-            self._flush_or_join()
+            with suppress(sqlite3.Error):  # costs the slot that could not be added; the keeper of the file tells of it
+                self._flush_or_join()
         if not self._snapshots or now - self._snapshots[-1][0] >= self.spacing:
             if self._snapshots:
                 since, before = self._snapshots[-1]

@@ -63,25 +63,26 @@ async def test_another_node_says_its_software() -> None:
     assert (made.chain_id, made.head, made.shard, made.role) == (1, 16, None, r"Geth/v1\x1b[2J")
 
 
-async def test_a_node_that_is_silent_about_itself_is_not_wrong() -> None:
-    made = await found({**QUIET, "eth_chainId": "0x1", "hmyv2_blockNumber": 7})
-    assert (made.trouble, made.role) == ("", "")
+@pytest.mark.parametrize("more", [QUIET, {"net_version": Failure(FailureKind.UNAUTHORIZED, "HTTP 403")}])
+async def test_a_node_that_tells_only_chain_id_and_head_is_not_wrong(more: dict[str, Any]) -> None:
+    made = await found({**more, "eth_chainId": "0x1", "hmyv2_blockNumber": 7})
+    assert (made.trouble, made.role, made.chain_id, made.head) == ("", "", 1, 7)
 
 
 @pytest.mark.parametrize(
     ("replies", "trouble"),
     [
-        ({"eth_chainId": "0x1"}, "no answer within 1 s"),
-        ({"hmyv2_blockNumber": 7}, "does not tell its chain id"),
-        ({"hmyv2_blockNumber": 7, "eth_chainId": None}, "does not tell its chain id"),
-        ({"hmyv2_blockNumber": 7, "eth_chainId": "0x" + "1" * 99}, "does not tell its chain id"),
+        ({}, "no answer within 1 s"),
+        ({"hmyv2_blockNumber": 7, "eth_chainId": REFUSAL}, "eth_chainId: no such method"),
+        ({"hmyv2_blockNumber": 7, "eth_chainId": None}, "eth_chainId: answered with something that is not a number"),
+        ({"hmyv2_blockNumber": 7, "eth_chainId": "0x" + "1" * 99}, "eth_chainId: answered with something that is not"),
         ({"hmyv2_blockNumber": "one"}, "what it tells as its head is no block number"),
         ({"hmyv2_blockNumber": Answer(result=b"[" * 9)}, "what it tells as its head is no block number"),
         ({"hmyv2_blockNumber": REFUSAL}, "it answers its head with an error: no such method"),
     ],
 )
 async def test_a_node_without_chain_or_head_is_trouble(replies: dict[str, Any], trouble: str) -> None:
-    assert trouble in (await found({**QUIET, **replies})).trouble
+    assert trouble in (await found({"eth_chainId": "0x1", **replies})).trouble
 
 
 @pytest.mark.parametrize(
