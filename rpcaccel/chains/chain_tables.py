@@ -175,6 +175,20 @@ def read(name: str, text: str) -> Chain:
 def _document(name: str, text: str) -> tuple[dict[str, Any], Chain | None]:
     """The tables of a chain's file, with what [chain] has from the chain's base, and the base."""
     file = f"{name}.toml"
+    document = _tables(file, text)
+    said = document["chain"]
+    base = _named(file, name, "base", said.get("base"))
+    if base is None:
+        return document, None
+    theirs = _tables(f"{base}.toml", _text(base))["chain"]
+    if theirs.get("base"):
+        raise ChainError(f"{file}: [chain], key base: {base} is of the kind of {theirs['base']}: name that one")
+    document["chain"] = _over({key: value for key, value in theirs.items() if key not in _OWN}, said)
+    return document, load(base)
+
+
+def _tables(file: str, text: str) -> dict[str, Any]:
+    """The tables of a file, of which [chain] is one."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
@@ -182,16 +196,9 @@ def _document(name: str, text: str) -> tuple[dict[str, Any], Chain | None]:
     unknown = sorted(document.keys() - _TABLES)
     if unknown:
         raise ChainError(f"{file}: unknown table {unknown[0]!r}: expected one of {', '.join(sorted(_TABLES))}")
-    said = document.get("chain")
-    if not isinstance(said, dict):
+    if not isinstance(document.get("chain"), dict):
         raise ChainError(f"{file}: the table [chain] is missing")
-    base = _other(file, name, "base", said.get("base", ""))
-    if base is not None:
-        if base.base:
-            raise ChainError(f"{file}: [chain], key base: {base.name} is of the kind of {base.base}: name that one")
-        theirs = tomllib.loads(_text(base.name))["chain"]
-        document["chain"] = _over({key: value for key, value in theirs.items() if key not in _OWN}, said)
-    return document, base
+    return document
 
 
 def _over(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
@@ -204,13 +211,19 @@ def _text(name: str) -> str:
     return _DIRECTORY.joinpath(f"{name}.toml").read_text("utf-8")
 
 
-def _other(file: str, name: str, key: str, other: Any) -> Chain | None:
-    """The chain that a key of [chain] names; None when it names none."""
+def _named(file: str, name: str, key: str, other: Any) -> str | None:
+    """The name of another chain that a key of [chain] gives; None when it gives none."""
     if not other:
         return None
     if other == name or other not in names():
         raise ChainError(f"{file}: [chain], key {key}: there is no other chain {other!r}")
-    return load(other)
+    return str(other)
+
+
+def _other(file: str, name: str, key: str, other: Any) -> Chain | None:
+    """The chain that a key of [chain] names; None when it names none."""
+    named = _named(file, name, key, other)
+    return None if named is None else load(named)
 
 
 def _late(file: str, named: Sequence[str], base: Chain | None) -> tuple[LateMember, ...]:

@@ -49,7 +49,7 @@ class Writers:
         for process in self._running:
             assert process.stdout is not None
             put.append(_line(process.stdout.readline()))
-        time.sleep(after)
+        time.sleep(after)  # the processes write meanwhile: at which moment they are killed is what varies
         for process in self._running:
             process.kill()
         for process in self._running:

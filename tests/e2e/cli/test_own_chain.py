@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from rpcaccel.simnode.server.envelope import Parsed
 from rpcaccel.simnode.server.factories import ethereum_chain
@@ -53,10 +54,18 @@ async def test_a_chain_is_served_once_its_file_is_there(
         assert (await proxy.call("eth_chainId")).cache == "local"
 
 
-def test_a_wrong_file_of_a_chain_is_told_as_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("bases", "told"),
+    [
+        ({"old": 'rules_from = "ethereum"'}, "old.toml: [chain]: Object contains unknown field `rules_from`"),
+        ({"a": 'base = "b"', "b": 'base = "a"'}, "a.toml: [chain], key base: b is of the kind of a: name that one"),
+    ],
+)
+def test_a_wrong_file_of_a_chain_is_told_as_one(tmp_path: Path, bases: dict[str, str], told: str) -> None:
     shutil.copytree(ROOT / "rpcaccel", tmp_path / "rpcaccel", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "rpcaccel" / "chains" / "old.toml").write_text('[chain]\nblock_time = 1.0\nrules_from = "ethereum"\n')
+    for name, base in bases.items():
+        (tmp_path / "rpcaccel" / "chains" / f"{name}.toml").write_text(f"[chain]\nblock_time = 1.0\n{base}\n")
     command = [sys.executable, "-m", "rpcaccel", "serve", "http://127.0.0.1:1", *LOCAL]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("rpcaccel: old.toml: [chain]: Object contains unknown field `rules_from`")
+    assert done.stderr.startswith(f"rpcaccel: {told}")

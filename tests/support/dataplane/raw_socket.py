@@ -20,6 +20,8 @@ from tests.support.proxy import Proxy, proxying
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 MASK = b"\x01\x7f\x00\xf3"
+CHAIN = b'{"jsonrpc":"2.0","id":7,"method":"eth_chainId"}'
+BLOCK = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
 FIELDS = {
     "Host": "x",
     "Upgrade": "websocket",
@@ -27,6 +29,11 @@ FIELDS = {
     "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 }
+
+
+def tally(proxy: Proxy) -> Any:
+    """What the proxy has counted."""
+    return proxy.worker.report().tally
 
 
 class Got(NamedTuple):

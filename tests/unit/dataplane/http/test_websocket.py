@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import Any
 
 import aiohttp
 import orjson
@@ -18,6 +17,8 @@ from rpcaccel.dataplane.http.websocket_writer import SocketState
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import (
     BINARY,
+    BLOCK,
+    CHAIN,
     CLOSE,
     PING,
     PONG,
@@ -26,6 +27,7 @@ from tests.support.dataplane.raw_socket import (
     frame,
     handshake,
     squeezed,
+    tally,
     web_socket,
 )
 from tests.support.fleet import gated_nodes
@@ -33,9 +35,7 @@ from tests.support.properties import examples
 from tests.support.proxy import BreakingClock, Proxy, proxying, settings_for
 from tests.support.waiting import threads_held, until
 
-BLOCK = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
 BLOCKS = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlocks","params":[0,150,{"withSigners":false}]}'
-CHAIN = b'{"jsonrpc":"2.0","id":7,"method":"eth_chainId"}'
 BODIES = [
     BLOCK,
     b'{"id":"x","method":"eth_chainId"}',
@@ -63,10 +63,6 @@ def socket_of(proxy: Proxy) -> WebSocket:
     """The worker's end of the only WebSocket."""
     (found,) = proxy.worker._lanes.websockets.open
     return found
-
-
-def tally(proxy: Proxy) -> Any:
-    return proxy.worker.report().tally
 
 
 @pytest.mark.parametrize("body", BODIES)

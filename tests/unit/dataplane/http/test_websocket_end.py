@@ -11,6 +11,8 @@ from rpcaccel.dataplane.http.websocket import WebSocket
 from rpcaccel.dataplane.http.websocket_writer import FAREWELL_SECONDS
 from rpcaccel.dataplane.live.live_session import LiveSession
 from tests.support.dataplane.raw_socket import (
+    BLOCK,
+    CHAIN,
     CLOSE,
     PING,
     TEXT,
@@ -18,19 +20,12 @@ from tests.support.dataplane.raw_socket import (
     Subscribed,
     frame,
     sockets,
+    tally,
     web_socket,
 )
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import Proxy, proxying, settings_for
 from tests.support.waiting import until
-
-CHAIN = b'{"jsonrpc":"2.0","id":7,"method":"eth_chainId"}'
-BLOCK = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
-KIB, MIB = 1 << 10, 1 << 20
-
-
-def tally(proxy: Proxy) -> Any:
-    return proxy.worker.report().tally
 
 
 @asynccontextmanager

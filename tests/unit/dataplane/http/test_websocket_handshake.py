@@ -11,23 +11,9 @@ from rpcaccel.core.client_limits import hashed, make
 from rpcaccel.dataplane.http.connections import READ_LATER
 from rpcaccel.dataplane.rpc.admission import Headers
 from rpcaccel.simnode.server.factories import harmony_nodes
-from tests.support.dataplane.raw_socket import (
-    RawSocket,
-    frame,
-    handshake,
-    sockets,
-    web_socket,
-)
+from tests.support.dataplane.raw_socket import CHAIN, RawSocket, frame, handshake, sockets, tally, web_socket
 from tests.support.proxy import Proxy, proxying
 from tests.support.waiting import until
-
-CHAIN = b'{"jsonrpc":"2.0","id":7,"method":"eth_chainId"}'
-BLOCK = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
-KIB, MIB = 1 << 10, 1 << 20
-
-
-def tally(proxy: Proxy) -> Any:
-    return proxy.worker.report().tally
 
 
 async def refused(proxy: Proxy, path: str = "/", **fields: str | None) -> tuple[int, dict[str, str], bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from msgspec.structs import replace
 from structlog.testing import capture_logs
@@ -15,6 +14,8 @@ from rpcaccel.dataplane.http.websocket_writer import SocketState
 from rpcaccel.dataplane.rpc.calls import CallWait
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import (
+    BLOCK,
+    CHAIN,
     CLOSE,
     PING,
     TEXT,
@@ -22,18 +23,13 @@ from tests.support.dataplane.raw_socket import (
     Subscribed,
     frame,
     sockets,
+    tally,
     web_socket,
 )
-from tests.support.proxy import Proxy, proxying, settings_for
+from tests.support.proxy import proxying, settings_for
 from tests.support.waiting import until
 
-CHAIN = b'{"jsonrpc":"2.0","id":7,"method":"eth_chainId"}'
-BLOCK = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
 KIB, MIB = 1 << 10, 1 << 20
-
-
-def tally(proxy: Proxy) -> Any:
-    return proxy.worker.report().tally
 
 
 async def test_what_a_message_subscribes_to_begins_behind_its_answer_and_ends_with_the_connection() -> None:
