@@ -16,7 +16,7 @@ from locust import constant_throughput, task
 
 from common import RpcUser
 from rpcaccel.bench.load.workload import PEOPLE, LoadCall, Visitors, made_up
-from rpcaccel.simnode.chain.raw_tx import encode, number_bytes
+from rpcaccel.core.hashing.rlp import number, sequence, string
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 SENDS = float(os.environ.get("RPCACCEL_SENDS", "0.005"))
@@ -28,9 +28,9 @@ POINT_X = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
 def unfunded(rng: random.Random, to: bytes, chain_id: int) -> bytes:
     """A well-formed transfer with a made-up signature (EIP-155), which recovers to an address that nobody has used: a
     real node refuses the transfer."""
-    nonce, gas_price, gas, value = (number_bytes(number) for number in (0, 100_000_000_000, 21_000, 1))
+    nonce, gas_price, gas, value = map(number, (0, 100_000_000_000, 21_000, 1))
     signature = (35 + 2 * chain_id + rng.randrange(2), POINT_X, rng.randrange(1, 1 << 254))
-    return encode([nonce, gas_price, gas, to, value, b"", *map(number_bytes, signature)])
+    return sequence([nonce, gas_price, gas, string(to), value, string(b""), *map(number, signature)])
 
 
 class Dapp(RpcUser):

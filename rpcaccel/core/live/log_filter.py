@@ -9,22 +9,18 @@ under values that it names: its address, its topics at some positions, or pairs 
 (`LogFilter.parts`). Filters that are found by the same parts share a table, so that a log is looked up once in each of
 the few tables there are. Filters may agree in all parts that they are found by, and are then looked at one by one:
 there may be as many as their bytes allow.
-
-A bloom of 2048 bits has three bits set for each address and each topic of the block's logs, taken from the Keccak-256
-of the word (Ethereum yellow paper, section 4.4.3). Words may share bits, so it never says for certain what there is.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import product
 
 import msgspec
-from Crypto.Hash import keccak
 from msgspec import Struct
 
+from rpcaccel.core.hashing.bloom import BLOOM_BYTES, excludes
 from rpcaccel.core.live.block import Log
 from rpcaccel.core.wire.json_text import UNREADABLE
 
@@ -200,8 +196,7 @@ def _keys(one: LogFilter) -> Iterator[_Key]:
     return product(*(values[part] for part in one.parts))
 
 
-_BLOOM_DIGITS = 2 + 512
-_ALL_BITS = (1 << 2048) - 1
+_UNUSED_BLOOMS = (bytes(BLOOM_BYTES), b"\xff" * BLOOM_BYTES)
 
 
 class _Header(Struct, gc=False):
@@ -214,29 +209,11 @@ _decode = msgspec.json.Decoder(_Header).decode
 def may_match(header: bytes, wanted: LogFilter) -> bool:
     """May the block have logs that match a filter, as its header says? False where the header has no bloom, and where
     all bits are alike, which some chains fill in."""
-    bloom = _bloom(header)
-    if bloom in (0, _ALL_BITS):
-        return False
-    return all(
-        not words or any(_has_bits(bloom, word) for word in words) for words in (wanted.addresses, *wanted.topics)
-    )
-
-
-def _bloom(header: bytes) -> int:
     try:
-        said = _decode(header).logsBloom
-        return int(said, 16) if len(said) == _BLOOM_DIGITS else 0
+        bloom = bytes.fromhex(_decode(header).logsBloom[2:])
     except (ValueError, *UNREADABLE):
-        return 0
-
-
-def _has_bits(bloom: int, word: str) -> bool:
-    bits = _bits_of(word)
-    return bloom & bits == bits
-
-
-@lru_cache(maxsize=4096)
-def _bits_of(word: str) -> int:
-    """The bits of an address or a topic."""
-    digest = keccak.new(data=bytes.fromhex(word[2:]), digest_bits=256).digest()
-    return sum({1 << (int.from_bytes(digest[place : place + 2], "big") & 2047) for place in (0, 2, 4)})
+        return False
+    if len(bloom) != BLOOM_BYTES or bloom in _UNUSED_BLOOMS:
+        return False
+    words = (wanted.addresses, *wanted.topics)
+    return not excludes(bloom, ([bytes.fromhex(word[2:]) for word in alternatives] for alternatives in words))

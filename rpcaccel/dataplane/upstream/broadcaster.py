@@ -14,6 +14,7 @@ from rpcaccel.core.dispatch.broadcast import AskNode, Broadcast
 from rpcaccel.core.dispatch.dispatch_policy import Settle
 from rpcaccel.core.dispatch.machine import Asked, failure_of
 from rpcaccel.core.dispatch.outcome import Forwarded
+from rpcaccel.core.hashing.keccak import transaction_hash
 from rpcaccel.core.heads.recent_writes import hash_text
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
@@ -21,7 +22,6 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NetworkCell, bump
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.core.wire.tx_hash import hash_of
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt, concluded
 from rpcaccel.dataplane.upstream.chooser import CallOrigin, Chooser
 from rpcaccel.dataplane.upstream.pool import NodePool
@@ -74,7 +74,7 @@ class Broadcasts:
         """
         route_key = plan.route_key or origin.address.encode()
         chooser = Chooser(plan, pool.nodes, pool.balancer, pool.rng, route_key, urgent=True)
-        named = hash_of(plan.params)
+        named = transaction_hash(plan.params)
         sure = named if plan.rule.names_itself == "keccak" else None
         machine = Broadcast(chooser, pool.budget, pool.broadcast, ends=deadline, hash=sure)
         telling = _Telling(machine, plan, pool, deadline, taken, origin)

@@ -6,10 +6,12 @@ Shapes, order and sizes are those of a real Harmony node's answers (docs/harmony
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
 
+from rpcaccel.core.hashing.bloom import bloom_of
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
 from rpcaccel.simnode.chain.blocks import GAS_PRICE, CommitteeSlot, Generator, Tx
 from rpcaccel.simnode.chain.sim_chain import Block, Branch
@@ -19,7 +21,6 @@ View = dict[str, Any]
 
 ZERO_HASH = "0x" + "00" * 32
 ZERO_ADDRESS = "0x" + "00" * 20
-NO_BLOOM = "0x" + "00" * 256
 EMPTY_ROOT = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
 NO_UNCLES = "0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
@@ -107,7 +108,7 @@ def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> Vi
         "hash": block.hash, "parentHash": block.parent, "sha3Uncles": NO_UNCLES, "uncles": [],
         "nonce": "0x0000000000000000", "difficulty": "0x0", "extraData": "0x", "size": 800 + 259 * len(block.txs),
         "mixHash": make.digest(b"randao", block.fork, number) if geth else ZERO_HASH,
-        "logsBloom": bloom(make, block),
+        "logsBloom": bloom(make, block.txs),
         "miner": make.leader(number).address,
         "gasLimit": "0x1c9c380" if geth else GAS_LIMIT - number % 100_003,
         "gasUsed": block.gas_used,
@@ -137,12 +138,14 @@ def _root(make: Generator, of: bytes, block: Block) -> str:
     return to_hex(make.digest(of, block.fork, block.number, len(block.txs)))
 
 
-def bloom(make: Generator, block: Block) -> str:
-    """The logs bloom of a block; all zeros without logs."""
-    if not any(tx.log_data for tx in block.txs):
-        return NO_BLOOM
-    bits = int.from_bytes(make.digest(b"bloom", block.number, size=6), "big")
-    return f"0x{1 << bits % 2048 | 1 << bits // 2048 % 2048:0512x}"
+def bloom(make: Generator, txs: Iterable[Tx]) -> str:
+    """The bloom of the logs that transactions left."""
+    words = {word for tx in txs if tx.log_data is not None for word in (make.contract, *_topics(make, tx))}
+    return to_hex(bloom_of(words))
+
+
+def _topics(make: Generator, tx: Tx) -> tuple[bytes, ...]:
+    return bytes.fromhex(TRANSFER[2:]), tx.sender.rjust(32, b"\0"), make.accounts[0].rjust(32, b"\0")
 
 
 def vrf_proof(make: Generator, block: Block) -> bytes:
@@ -204,7 +207,7 @@ def receipt(branch: Branch, tx: Tx, block: Block, version: str) -> View:
         "effectiveGasPrice": tx.gas_price or GAS_PRICE,
         "gasUsed": tx.gas_used,
         "logs": [left] if left else [],
-        "logsBloom": bloom(branch.generator, block) if left else NO_BLOOM,
+        "logsBloom": bloom(branch.generator, [tx]),
         "root": "0x", "status": 1, "transactionHash": tx_hash(version, tx),
     }  # fmt: skip
     return _view("receipt", version, facts)
@@ -235,7 +238,7 @@ def log(branch: Branch, tx: Tx, block: Block, version: str) -> View | None:
     before = sum(1 for other in block.txs[: tx.index] if other.log_data is not None)
     return {
         "address": to_hex(make.contract),
-        "topics": [TRANSFER, *(to_hex(party.rjust(32, b"\0")) for party in (tx.sender, make.accounts[0]))],
+        "topics": [to_hex(topic) for topic in _topics(make, tx)],
         "data": to_hex(tx.log_data),
         "blockNumber": hex(block.number),
         "transactionHash": tx_hash(version, tx),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.simnode.chain.addresses import to_hex
 from rpcaccel.simnode.chain.knobs import NodeClient
-from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.methods import arguments as args
 from rpcaccel.simnode.methods.json_views import View
 from rpcaccel.simnode.methods.registry import (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.simnode.chain import accounts
 from rpcaccel.simnode.chain.addresses import to_hex
-from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.methods import arguments as args
 from rpcaccel.simnode.methods.arguments import LATEST, PENDING, Reference
 from rpcaccel.simnode.methods.block_methods import account, at_height, height_of, known

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.core.cache import retention
+from rpcaccel.core.hashing import keccak
 from rpcaccel.core.heads import recent_writes
 from rpcaccel.core.plan import filter_id, range_segments
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
@@ -21,7 +22,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.range_segments import Piece
 from rpcaccel.core.stepwise import at_once
-from rpcaccel.core.wire import json_params, json_text, tx_hash
+from rpcaccel.core.wire import json_params, json_text
 from rpcaccel.core.wire.json_text import NotJson, TooDeep, is_utf8, items, members
 from tests.support.properties import examples
 
@@ -167,7 +168,7 @@ def test_whoever_looks_into_deep_params_passes_them_on(params: bytes) -> None:
     made = plans(params)
     assert {plan.params for plan in made} == {params}
     assert {recent_writes.hash_named(plan) for plan in made} == {None}
-    assert tx_hash.hash_of(params) is None
+    assert keccak.transaction_hash(params) is None
     assert (found := filter_id.read(params, "net", ["a"])) is None or found.params == params
 
 

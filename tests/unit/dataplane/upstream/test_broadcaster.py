@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.simnode.chain import raw_tx
-from rpcaccel.simnode.chain.raw_tx import keccak256
+from rpcaccel.core.hashing import rlp
+from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support import wallet
@@ -28,8 +28,8 @@ def signed(nonce: int = 0, *, chain_id: int = HARMONY_ID, value: int = 7) -> tup
 def in_harmonys_form(nonce: int = 0) -> tuple[str, str]:
     """A transaction with the two shards after the gas limit; its signature is not looked at closely."""
     raw, _ = signed(nonce)
-    fields: Any = raw_tx.decode(bytes.fromhex(raw[2:]))
-    encoded = raw_tx.encode([*fields[:3], b"", b"", *fields[3:]])
+    fields: Any = rlp.decode(bytes.fromhex(raw[2:]))
+    encoded = rlp.encode([*fields[:3], b"", b"", *fields[3:]])
     return "0x" + encoded.hex(), "0x" + keccak256(encoded).hex()
 
 

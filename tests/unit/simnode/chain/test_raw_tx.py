@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 from eth_account import Account
-from hypothesis import given
-from hypothesis import strategies as st
 
+from rpcaccel.core.hashing.keccak import keccak256
+from rpcaccel.core.hashing.rlp import Item, encode
 from rpcaccel.simnode.chain import raw_tx
-from rpcaccel.simnode.chain.raw_tx import keccak256
 from tests.support.wallet import KEY, SENDER, signed
 
 FEES: list[dict[str, Any]] = [
@@ -35,18 +34,18 @@ def test_a_wallets_transaction_is_read_with_its_sender(fees: dict[str, Any]) -> 
 def test_a_creation_names_the_contracts_address() -> None:
     read = raw_tx.read(bytes.fromhex(signed(5, to=None, gas=60000, data=b"\1")[2:]))
     assert read.to is None
-    assert read.created == keccak256(raw_tx.encode([read.sender, b""]))[12:]
+    assert read.created == keccak256(encode([read.sender, b""]))[12:]
     assert raw_tx.intrinsic_gas(read) == 53016
 
 
 def test_harmonys_own_form_carries_the_shards_and_has_one_hash() -> None:
-    fields: list[raw_tx.Item] = [b"", b"\x01", b"\x52\x08", b"", b"\x01", b"\x22" * 20, b"\x05", b""]
-    signature: list[raw_tx.Item] = [b"\x1b", b"\x22" * 32, b"\x11" * 32]
-    raw = raw_tx.encode([*fields, *signature])
+    fields: list[Item] = [b"", b"\x01", b"\x52\x08", b"", b"\x01", b"\x22" * 20, b"\x05", b""]
+    signature: list[Item] = [b"\x1b", b"\x22" * 32, b"\x11" * 32]
+    raw = encode([*fields, *signature])
     read = raw_tx.read(raw)
     assert (read.harmony, read.to_shard, read.value, read.to) == (True, 1, 5, b"\x22" * 20)
     assert read.harmony_hash(0) == read.hash == keccak256(raw)
-    plain = raw_tx.read(raw_tx.encode([*fields[:3], *fields[5:], *signature]))
+    plain = raw_tx.read(encode([*fields[:3], *fields[5:], *signature]))
     assert plain.harmony_hash(0) != plain.hash
 
 
@@ -55,10 +54,10 @@ def test_harmonys_own_form_carries_the_shards_and_has_one_hash() -> None:
     [
         (b"", "EOF"),
         (b"\x12\x34", "rlp: expected input list for types.txdata"),
-        (raw_tx.encode([b"\1"]), "rlp: too few elements for types.txdata"),
-        (b"\x02" + raw_tx.encode([b"\1"]), "rlp: too few elements for types.txdata"),
-        (raw_tx.encode([b""] * 9), "invalid transaction v, r, s values"),
-        (raw_tx.encode([b""] * 9) + b"x", "rlp: input contains more than one value"),
+        (encode([b"\1"]), "rlp: too few elements for types.txdata"),
+        (b"\x02" + encode([b"\1"]), "rlp: too few elements for types.txdata"),
+        (encode([b""] * 9), "invalid transaction v, r, s values"),
+        (encode([b""] * 9) + b"x", "rlp: input contains more than one value"),
         (b"\xc5\x83a", "rlp: value size exceeds available input length"),
         (b"\xc1", "rlp: value size exceeds available input length"),
     ],
@@ -66,27 +65,3 @@ def test_harmonys_own_form_carries_the_shards_and_has_one_hash() -> None:
 def test_what_is_no_transaction_is_refused_in_the_nodes_words(raw: bytes, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         raw_tx.read(raw)
-
-
-items: st.SearchStrategy[raw_tx.Item] = st.recursive(st.binary(max_size=80), lambda inner: st.lists(inner, max_size=5))
-
-
-@given(items)
-def test_rlp_is_read_as_it_was_written(item: raw_tx.Item) -> None:
-    assert raw_tx.decode(raw_tx.encode(item)) == item
-
-
-def test_an_empty_text_is_no_rlp() -> None:
-    with pytest.raises(ValueError, match="EOF"):
-        raw_tx.decode(b"")
-
-
-@pytest.mark.parametrize(
-    ("data", "digest"),
-    [
-        (b"", "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"),
-        (b"Transfer(address,address,uint256)", "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"),
-    ],
-)
-def test_digests_are_those_of_keccak_and_not_of_sha3(data: bytes, digest: str) -> None:
-    assert keccak256(data).hex() == digest

@@ -1,4 +1,4 @@
-"""Computes the hash of a signed transaction from its raw bytes.
+"""Keccak-256, by which Ethereum and Harmony name what they have; the hash of a signed transaction from its raw bytes.
 
 A transaction's hash is the Keccak-256 of its consensus encoding (Ethereum yellow paper section 4.2; EIP-2718 for typed
 ones). Wallets send that very encoding, with one exception: a blob transaction travels with its blobs (EIP-4844), which
@@ -21,12 +21,17 @@ _LEGACY_FROM = 0xC0
 _decode = msgspec.json.Decoder(list[Any]).decode
 
 
-def hash_of(params: bytes) -> bytes | None:
+def keccak256(data: bytes) -> bytes:
+    """The digest of `data`, 32 bytes."""
+    return keccak.new(data=data, digest_bits=256).digest()
+
+
+def transaction_hash(params: bytes) -> bytes | None:
     """The transaction's hash as JSON text, from the raw params of a send; None when it cannot be computed from them."""
     raw = _raw(params)
     if not raw or not (raw[0] >= _LEGACY_FROM or raw[0] in _TYPES_HASHED_AS_SENT):
         return None
-    return b'"0x%b"' % keccak.new(data=raw, digest_bits=256).hexdigest().encode()
+    return b'"0x%b"' % keccak256(raw).hex().encode()
 
 
 def _raw(params: bytes) -> bytes | None:

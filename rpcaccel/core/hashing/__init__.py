@@ -1,0 +1,1 @@
+"""What chains hash, and how: Keccak-256, RLP, tries, blooms, signatures, addresses."""

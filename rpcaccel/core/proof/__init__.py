@@ -1,0 +1,1 @@
+"""Proves answers of nodes by arithmetic: hashes, roots and blooms of blocks, and proofs of state."""

@@ -1,0 +1,253 @@
+"""An answer of a node as it is judged: what is known of its chain, and what becomes of it.
+
+    answer -> fits the call?            what was asked for stands in it: the hash, the number, the index, the filter
+           -> is on the served branch?  the hash of its block is the one that is known for that number
+           -> hashes come out right?    what it shows, encoded as the chain does it, has the hash that it names
+
+A judgement is made by a generator: it yields the calls whose results it needs (`NeededCall`), and None where others may
+have a turn. What shows that an answer is false is told from what only looks so in core.proof.known_chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import Spelling
+from rpcaccel.core.proof.encoding import Disproved, NotProvable, member, whole
+from rpcaccel.core.proof.forms import ProofForm
+from rpcaccel.core.proof.headers import hash_of
+from rpcaccel.core.proof.known_chain import BlockHashes, SeenForms
+from rpcaccel.core.stepwise import Steps
+
+ITEMS_A_STEP = 8
+"""Logs or receipts that are looked at in one step."""
+_HASH_LETTERS = 2 + 64
+_NO_HASH = "0x" + "0" * 64
+_HASHES = (Spelling.HEX_TAG_OR_HASH, Spelling.HARMONY_NUMBER_OR_HASH)
+"""The forms of block references that may be hashes."""
+_T = TypeVar("_T")
+
+
+class Standing(Enum):
+    """What is known of an answer."""
+
+    PROVED = "its hash comes out right"
+    CONSISTENT = "it fits the call, the branch and itself; no hash of all that it shows could be made"
+    NOT_PROVABLE = "it cannot be proved"
+    UNSURE = "what it is proved by cannot be had now"
+    DOUBTED = "another node may have a better one; if none has, the client gets it"
+    DISPROVED = "it is false"
+
+
+class Judgement(Struct, frozen=True):
+    """How an answer was judged."""
+
+    standing: Standing
+    why: str = ""
+    form: str = ""
+    """Set where the answer is doubted because its form is a new one (core.proof.known_chain)."""
+    lasting: bool = False
+    """Is that form one of the chain's, and not of this answer alone?"""
+    false: bool = False
+    """Is the doubted answer false, if another node's answer of that form to the same call comes out right?"""
+    proved: frozenset[str] = frozenset()
+    """The forms of the answer that came out right."""
+    perhaps: bool = False
+    """Is it doubted only because of what a bloom suggests?"""
+    block: str = ""
+    """The hash of the block, in lower case, by which all that the answer shows is proved; empty otherwise."""
+
+
+class NeededCall(Struct, frozen=True):
+    """A call whose result is needed; None for the result where it cannot be had."""
+
+    method: str
+    params: bytes
+    wait: bool = True
+    """May nodes be asked? Otherwise only what memory has counts."""
+    agreed: bool = False
+    """Must nodes that hold most of the weight give the same result?"""
+
+
+Judging: TypeAlias = Generator[tuple[NeededCall, ...] | None, Sequence[bytes | None] | None, _T]
+
+
+@dataclass(slots=True, kw_only=True)
+class ReceivedAnswer:
+    """An answer, and what is known of the chain where it is judged."""
+
+    plan: Plan
+    result: bytes
+    form: ProofForm
+    hashes: BlockHashes
+    seen: SeenForms
+    final: int
+    """The highest final block."""
+    block_method: str
+    """The method of a block by number, whose params are the number and `false`; `by_hash_method`: of one by hash."""
+    by_hash_method: str
+    proposes: bool | None = False
+    """On a chain whose nodes keep false hashes in the logs of the blocks that they proposed: does the node propose
+    blocks? None: it does not say so."""
+    params: list[Any] = field(default_factory=list)
+    """The params of the call."""
+    named: int | str | None = None
+    """The block that the call names: its number, or its hash; None where it names none, or by a tag."""
+    proved: set[str] = field(default_factory=set)
+    """The forms that came out right."""
+
+    def read(self) -> None:
+        """Read what the call asks for."""
+        params = msgspec.json.decode(self.plan.params)
+        self.params = params if isinstance(params, list) else []
+        if self.plan.rule.names_transaction is None:
+            self.named = self.block_in(0)
+
+    def argument(self, index: int) -> Any:
+        """A param of the call. Raises NotProvable where it has none there."""
+        if index >= len(self.params):
+            raise NotProvable("the call lacks a param")
+        return self.params[index]
+
+    def block_in(self, at: int) -> int | str | None:
+        """The block that the param at this index names, as in `named`."""
+        named, where = self.params[at] if at < len(self.params) else None, self.plan.rule.block
+        by_hash = where is None or where.spelling in _HASHES
+        if isinstance(named, Mapping):
+            by_hash = "blockHash" in named
+            named = (
+                named["blockHash"] if by_hash else None if self.plan.rule.shows == "logs" else named.get("blockNumber")
+            )
+        if by_hash and isinstance(named, str) and len(named) == _HASH_LETTERS:
+            return named.lower()
+        spelled = isinstance(named, int) or (isinstance(named, str) and named[:1].isdigit())
+        return self.plan.block if where is not None and spelled and not self.plan.pending else None
+
+
+class Doubted(Exception):
+    """An answer is doubted; arguments as in Judgement."""
+
+    def __init__(
+        self, why: str, form: str = "", *, lasting: bool = False, false: bool = False, perhaps: bool = False
+    ) -> None:
+        super().__init__(why)
+        self.form = form
+        self.lasting = lasting
+        self.false = false
+        self.perhaps = perhaps
+
+
+class Unsure(Exception):
+    """What an answer is proved by cannot be had now."""
+
+
+# -- the call and the branch -------------------------------------------------------------------------------------------
+
+
+def check_call(answer: ReceivedAnswer, number: int, hash: str) -> None:
+    """Does what a node shows belong to the block that the call names, and is that the block of the served branch? A
+    block that is named by its hash may be one that a reorganisation abandoned."""
+    if isinstance(answer.named, str) and answer.named != hash:
+        raise Disproved("it has another block hash than the one that was asked for")
+    if isinstance(answer.named, int) and answer.named != number:
+        raise Disproved("it has another block number than the one that was asked for")
+    if answer.hashes.number_of(hash) not in (-1, number):
+        raise Disproved("it has another block number than the block with its hash")
+    if not isinstance(answer.named, str):
+        check_branch(answer, number, hash)
+
+
+def check_branch(answer: ReceivedAnswer, number: int, hash: str) -> None:
+    """Is the block with this number and hash on the branch that is served, as far as that is known?"""
+    if hash == _NO_HASH:
+        raise NotProvable("it stands in a block that has no hash yet")
+    served = answer.hashes.of(number)
+    if not served:
+        return
+    form = f"branch in {answer.plan.rule.method}"
+    if served != hash:
+        why = f"it has another hash of block {number} than the branch that is served"
+        raise Doubted(why, form, false=number <= answer.final)
+    answer.proved.add(form)
+
+
+def prove_form(
+    answer: ReceivedAnswer,
+    form: str,
+    number: int,
+    prove: Callable[[], Steps[None] | None],
+    *,
+    telling: bool = False,
+    lasting: bool = True,
+) -> Judging[None]:
+    """Prove what has this form at a block.
+
+    Args:
+        prove: raises Disproved or NotProvable; may be done in steps.
+        telling: if this is proved, is the form known? Not if a node could have made it up: then another node is asked
+            where it cannot be proved.
+        lasting: does all of the chain have the form, so that nothing of it can be proved where nodes agree about one
+            answer that cannot?
+    """
+    form = f"{form} in {answer.plan.rule.method}"  # methods may write the same in ways of their own
+    try:
+        steps = prove()
+        if steps is not None:
+            yield from steps
+    except (Disproved, NotProvable) as error:
+        familiarity = answer.seen.familiarity(form, number)
+        false = isinstance(error, Disproved)
+        if (familiarity == "certain") == false:
+            raise  # else the node left out what such an answer has, or this is the first one of its form
+        if familiarity == "unknown":
+            raise NotProvable(f"the chain has another {form}") from None
+        raise Doubted(str(error), form, lasting=lasting and familiarity == "new", false=false) from None
+    answer.proved.add(form)
+    if telling:
+        answer.seen.held(form, number)
+
+
+# -- what an answer shows ----------------------------------------------------------------------------------------------
+
+
+def refuse_false_hash(answer: ReceivedAnswer) -> None:
+    """A log names a hash that its block does not have. Some chains' nodes keep such hashes, and all else is right."""
+    form = "" if answer.form.false_log_hashes else "block hash in logs"
+    raise Doubted("a log names a hash that its block does not have", form)
+
+
+def place_of(of: Mapping[str, Any]) -> tuple[int, str]:
+    """The number and the hash of the block in which something stands."""
+    return whole(member(of, "blockNumber"), "blockNumber"), text_of_hash(of, "blockHash")
+
+
+decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+decode_items = msgspec.json.Decoder(list[Raw]).decode
+
+
+def read_objects(text: bytes | Raw) -> Judging[list[Mapping[str, Any]]]:
+    shown: list[Mapping[str, Any]] = []
+    for one in decode_items(text):
+        shown.append(read_object(one))
+        if len(shown) % ITEMS_A_STEP == 0:
+            yield None
+    return shown
+
+
+def read_object(text: bytes | Raw) -> Mapping[str, Any]:
+    shown = msgspec.json.decode(text)
+    if not isinstance(shown, dict):
+        raise NotProvable("it is no object")
+    return shown
+
+
+def text_of_hash(of: Mapping[str, Any], name: str) -> str:
+    """A hash in lower case."""
+    return f"0x{hash_of(of, name).hex()}"

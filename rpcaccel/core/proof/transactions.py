@@ -1,0 +1,125 @@
+"""Proves transactions by the root that a block's header has of them, and their senders by their signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rpcaccel.core.hashing.keccak import keccak256
+from rpcaccel.core.hashing.rlp import number, sequence
+from rpcaccel.core.hashing.signature import signer_of
+from rpcaccel.core.hashing.trie import list_root
+from rpcaccel.core.proof.encoding import Disproved, Json, NotProvable, address, data, encoded, items, member, whole
+from rpcaccel.core.proof.forms import TRANSACTIONS
+from rpcaccel.core.proof.headers import hash_of, prove_place
+
+DEPOSIT = "0x7e"
+"""The type of the OP stack's transactions from the chain below, which nobody signs."""
+_UNTYPED = ("0x0", "harmony")
+"""Forms whose list stands behind no byte that names the type."""
+_IMPLIED: Json = {"accessList": [], "isSystemTx": False, "mint": 0, "to": None}
+"""What members mean that a node leaves out."""
+_REPEATED = {"yParity": "v", "input": "data"}
+"""Members that some nodes leave out, and those that have the same values."""
+_UNSIGNED = [number(0), number(0)]
+"""The signature of transactions that a chain makes itself, such as Polygon's of its own state. Their hashes are made in
+ways of their own, and their roots without them."""
+_EIP_155 = 35
+"""`v` from which the signature of an untyped transaction covers the id of its chain."""
+_WITHOUT_SHARDS = 1_666_600_000
+"""The id of a chain from which transactions of Harmony are signed as Ethereum's wallets do, without shards."""
+
+
+def prove_transactions(block: Json, types: Sequence[str]) -> None:
+    """Prove the transactions of a block that shows them whole: their root, hashes, places, prices and senders.
+
+    Args:
+        block: a block whose header is proved.
+        types: the types that the chain's root is made of.
+    """
+    envelopes = []
+    for index, one in enumerate(items(member(block, "transactions"), "transactions")):
+        try:
+            envelopes.append(prove_transaction(one, types))
+            prove_place(one, block, index, "hash")
+            _prove_price(one, block)
+        except (NotProvable, Disproved) as error:
+            raise type(error)(f"transaction {index}: {error}") from None
+    if list_root(envelopes) != hash_of(block, "transactionsRoot"):
+        raise Disproved("the transactions have another root")
+
+
+def prove_transaction(one: Json, types: Sequence[str]) -> bytes:
+    """Prove a transaction by its hash, and its sender by its signature; return it as a root is made of it."""
+    form = type_of(one)
+    if "harmony" in types:
+        form = "harmony"
+    if form not in types:
+        raise NotProvable(f"the type {form[:8]}")
+    filled = _complete(one, TRANSACTIONS[form])
+    parts = encoded(filled, TRANSACTIONS[form])
+    if parts[-2:] == _UNSIGNED and form != DEPOSIT:
+        raise NotProvable("a transaction of the chain itself, which nobody signed")
+    envelope = _enveloped(form, parts)
+    if keccak256(envelope) != hash_of(one, "hash"):
+        raise Disproved("another hash")
+    if one.get("data") is not None and data(one["data"], "data") != data(filled["input"], "input"):
+        raise Disproved("another data than input")
+    if form != DEPOSIT and _signer(filled, form, parts[:-3]) != address(member(one, "from"), "from"):
+        raise Disproved("signed by another address")
+    return envelope
+
+
+def type_of(of: Any) -> str:
+    """The type that a transaction or a receipt names; those from before EIP-2718 name none."""
+    if not isinstance(of, dict):
+        raise NotProvable("an object is missing")
+    found = of.get("type")
+    if found is None and (of.get("maxFeePerGas") is not None or of.get("accessList")):
+        raise NotProvable("type is missing")
+    return "0x0" if found is None else hex(whole(found, "type"))
+
+
+def _complete(one: Json, names: Sequence[str]) -> Json:
+    """A transaction with the members that nodes leave out where their values follow from others."""
+    filled = dict(one)
+    for name in names:
+        if one.get(name) is None and (name in _IMPLIED or name in _REPEATED):
+            filled[name] = _IMPLIED[name] if name in _IMPLIED else one.get(_REPEATED[name])
+    return filled
+
+
+def _enveloped(form: str, parts: Sequence[bytes]) -> bytes:
+    body = sequence(parts)
+    return body if form in _UNTYPED else bytes((int(form, 16),)) + body
+
+
+def _signer(one: Json, form: str, unsigned: list[bytes]) -> bytes:
+    """The address whose key signed a transaction, of which `unsigned` are the members before the signature, in RLP."""
+    if form in _UNTYPED:
+        v = whole(member(one, "v"), "v")
+        parity, chain_id = (v + 1) % 2, (v - _EIP_155) // 2
+        if v >= _EIP_155:
+            if form == "harmony" and chain_id >= _WITHOUT_SHARDS:
+                unsigned = unsigned[:3] + unsigned[5:]
+            unsigned = [*unsigned, number(chain_id), number(0), number(0)]
+            if one.get("chainId") is not None and whole(one["chainId"], "chainId") != chain_id:
+                raise Disproved("another chainId than the signature has")
+    else:
+        parity = whole(one["yParity"], "yParity")
+        if one.get("v") is not None and whole(one["v"], "v") != parity:
+            raise Disproved("another v than yParity")
+    try:
+        return signer_of(keccak256(_enveloped(form, unsigned)), parity, whole(one["r"], "r"), whole(one["s"], "s"))
+    except ValueError as error:
+        raise Disproved(str(error)) from None
+
+
+def _prove_price(one: Json, block: Json) -> None:
+    """Prove the price of gas that a transaction paid, which nodes show beside those that it offered (EIP-1559)."""
+    most, base, paid = one.get("maxFeePerGas"), block.get("baseFeePerGas"), one.get("gasPrice")
+    if most is None or base is None or paid is None:
+        return
+    tip = whole(member(one, "maxPriorityFeePerGas"), "maxPriorityFeePerGas")
+    if whole(paid, "gasPrice") != min(whole(most, "maxFeePerGas"), whole(base, "baseFeePerGas") + tip):
+        raise Disproved("another price of gas")

@@ -1,0 +1,342 @@
+"""Answers of a real node are judged. What a node changes in them is found, or listed here as what nothing covers."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.chains import load
+from rpcaccel.core.hashing.keccak import keccak256
+from rpcaccel.core.hashing.rlp import sequence
+from rpcaccel.core.hashing.trie import EMPTY_TRIE_ROOT
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
+from rpcaccel.core.plan.planner import Planner
+from rpcaccel.core.proof.encoding import HEADER_WRITERS, encoded
+from rpcaccel.core.proof.judge import judge_answer
+from rpcaccel.core.proof.known_chain import BlockHashes, SeenForms
+from rpcaccel.core.proof.received_answer import Judgement, NeededCall, ReceivedAnswer, Standing
+from tests.support.plans import plan_of
+from tests.support.proof_chain import FACTS
+from tests.unit.core.proof.test_block import changed, members
+
+RECORDED = json.loads(FACTS.read_text())
+ETHEREUM = load("ethereum")
+PLANNER = Planner("main", ETHEREUM.rules, ETHEREUM.tags, final_at_once=False)
+VIEW = ChainSnapshot(head=100, best=100, final=90, eth_chain_id=1, genesis="0x1", block_one="0x2")
+FOUND = {Standing.DISPROVED, Standing.DOUBTED}
+
+
+@dataclass
+class Judge:
+    """What is known where answers are judged: of each block here its hash, if `served`; and what memory has."""
+
+    served: bool = True
+    seen: SeenForms = field(default_factory=SeenForms)
+    memory: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    final: int = 90
+    asked: list[NeededCall] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.hashes = BlockHashes()
+        self.fork("prague")
+
+    def fork(self, name: str) -> None:
+        if self.served:
+            block = RECORDED[name]["block"]
+            self.hashes.add(int(block["number"], 16), block["hash"])
+
+    def __call__(self, method: str, params: list[Any], result: Any) -> Judgement:
+        plan = PLANNER.plan(method, msgspec.json.encode(params), VIEW)
+        text = result if isinstance(result, bytes) else msgspec.json.encode(result)
+        judging = judge_answer(
+            ReceivedAnswer(
+                plan=plan,
+                result=text,
+                form=ETHEREUM.provable,
+                hashes=self.hashes,
+                seen=self.seen,
+                final=self.final,
+                block_method="eth_getBlockByNumber",
+                by_hash_method="eth_getBlockByHash",
+            )
+        )
+        told = None
+        while True:
+            try:
+                asks = judging.send(told)
+            except StopIteration as end:
+                found: Judgement = end.value
+                return found
+            self.asked += asks or ()
+            told = None if asks is None else [self.memory.get((ask.method, ask.params)) for ask in asks]
+
+
+def answers(fork: str) -> Iterator[tuple[str, list[Any], Any]]:
+    """A call of each kind about a recorded block, and its answer: the transactions whole, and by their hashes."""
+    case = RECORDED[fork]
+    block, receipts, transactions = case["block"], case["receipts"], case["block"]["transactions"]
+    number, hash = block["number"], block["hash"]
+    plain = {**block, "transactions": [one["hash"] for one in transactions]}
+    logs = [log for receipt in receipts for log in receipt["logs"]]
+    yield "eth_getBlockByNumber", [number, False], plain
+    yield "eth_getBlockByNumber", [number, True], block
+    yield "eth_getBlockByHash", [hash, False], plain
+    for one in transactions:
+        yield "eth_getTransactionByHash", [one["hash"]], one
+    yield "eth_getTransactionByBlockNumberAndIndex", [number, "0x1"], transactions[1]
+    yield "eth_getTransactionByBlockHashAndIndex", [hash, "0x1"], transactions[1]
+    for receipt in receipts:
+        yield "eth_getTransactionReceipt", [receipt["transactionHash"]], receipt
+    yield "eth_getBlockReceipts", [number], receipts
+    yield "eth_getLogs", [{"fromBlock": number, "toBlock": number}], logs
+    yield "eth_getLogs", [{"blockHash": hash, "address": logs[0]["address"]}], logs
+    for kept in case["proofs"].values():
+        yield "eth_getProof", [kept["address"], [one["key"] for one in kept["storageProof"]], number], kept
+
+
+CASES = [(fork, *case) for fork in RECORDED for case in answers(fork)]
+
+
+def judge_of(fork: str) -> Judge:
+    judge = Judge()
+    judge.fork(fork)
+    block = RECORDED[fork]["block"]
+    plain = msgspec.json.encode({**block, "transactions": [one["hash"] for one in block["transactions"]]})
+    judge.memory["eth_getBlockByNumber", b'["%b",false]' % block["number"].encode()] = plain
+    judge.memory["eth_getBlockByHash", b'["%b",false]' % block["hash"].encode()] = plain
+    return judge
+
+
+@pytest.mark.parametrize(("fork", "method", "params", "answer"), CASES)
+def test_honest_answers_are_proved(fork: str, method: str, params: list[Any], answer: Any) -> None:
+    judgement = judge_of(fork)(method, params, answer)
+    itself = method in ("eth_getLogs", "eth_getTransactionReceipt", "eth_getBlockReceipts")
+    assert judgement.standing is (Standing.CONSISTENT if itself else Standing.PROVED), judgement.why
+    assert judgement.block == (RECORDED[fork]["block"]["hash"] if method == "eth_getProof" else "")
+
+
+BY_INDEX = {"blockTimestamp"}
+TRANSACTION = BY_INDEX | {"transactionIndex", "gasPrice"}
+COPIED = {"type", "status", "from", "to", "effectiveGasPrice", "blobGasPrice", "contractAddress", "blockTimestamp"}
+OF_LOGS = {"logs.data", "logs.blockTimestamp", "logs.removed"}
+UNCOVERED: dict[str, set[str]] = {
+    "eth_getBlockByNumber": {"size", "totalDifficulty"},
+    "eth_getBlockByHash": {"size", "totalDifficulty"},
+    "eth_getTransactionByHash": TRANSACTION,
+    "eth_getTransactionByBlockNumberAndIndex": BY_INDEX,
+    "eth_getTransactionByBlockHashAndIndex": BY_INDEX,
+    "eth_getTransactionReceipt": COPIED
+    | OF_LOGS
+    | {"logs.logIndex", "gasUsed", "cumulativeGasUsed", "transactionIndex"},
+    "eth_getBlockReceipts": COPIED | OF_LOGS | {"transactionHash"},
+    "eth_getLogs": {"data", "blockTimestamp", "removed", "transactionHash", "transactionIndex", "logIndex"},
+    "eth_getProof": set(),
+}
+"""Members that an answer alone, and the hash of its block, cannot prove. Those of a block's transactions are such as
+well."""
+
+
+def missed(fork: str, method: str, params: list[Any], answer: Any) -> set[str]:
+    """The members of an answer of which a change is not found."""
+    judge, found = judge_of(fork), set()
+    judge(method, params, answer)
+    for path in members(answer):
+        false = copy.deepcopy(answer)
+        place = false
+        for part in path[:-1]:
+            place = place[part]
+        place[path[-1]] = changed(place[path[-1]])
+        if judge(method, params, false).standing not in FOUND:
+            found.add(".".join(part for part in path if isinstance(part, str)))
+    return found
+
+
+def test_a_change_of_any_other_member_is_found() -> None:
+    told = {method: set[str]() for method in UNCOVERED}
+    for fork, method, params, answer in CASES:
+        told[method] |= missed(fork, method, params, answer)
+    shown = {method: {name for name in names if not name.startswith("transactions")} for method, names in told.items()}
+    assert shown == UNCOVERED
+
+
+def test_logs_that_do_not_fit_the_filter_are_doubted() -> None:
+    judge, case = judge_of("london"), RECORDED["london"]
+    logs = [log for receipt in case["receipts"] for log in receipt["logs"]]
+    number, other = case["block"]["number"], "0x" + "12" * 20
+    for criteria in (
+        {"fromBlock": number, "toBlock": number, "address": other},
+        {"fromBlock": number, "toBlock": number, "topics": [other + "00" * 12]},
+        {"fromBlock": number, "toBlock": number, "topics": [None, other + "00" * 12]},
+        {"fromBlock": "0x0", "toBlock": "0x1"},
+        {"fromBlock": "0x50", "toBlock": "latest"},
+        {"blockHash": "0x" + "12" * 32},
+    ):
+        assert judge("eth_getLogs", [criteria], logs).standing is Standing.DOUBTED, criteria
+    none_at_the_end = {"fromBlock": number, "toBlock": number, "topics": [None, None, None, None]}
+    assert judge("eth_getLogs", [none_at_the_end], logs).standing is Standing.CONSISTENT
+
+
+def test_no_logs_are_doubted_where_the_bloom_of_a_block_may_have_some() -> None:
+    judge, case = judge_of("london"), RECORDED["london"]
+    number, log = case["block"]["number"], case["receipts"][0]["logs"][0]
+    wanted = {"fromBlock": number, "toBlock": number, "address": [log["address"]]}
+    assert judge("eth_getLogs", [wanted], []).perhaps
+    assert judge("eth_getLogs", [{**wanted, "address": "0x" + "12" * 20}], []).standing is Standing.CONSISTENT
+    judge.memory.clear()
+    assert judge("eth_getLogs", [wanted], []).standing is Standing.CONSISTENT
+
+
+def test_blocks_that_are_not_known_are_consistent_with_the_hash_that_they_name() -> None:
+    judge, block = Judge(served=False), RECORDED["london"]["block"]
+    assert judge("eth_getBlockByNumber", [block["number"], True], block).standing is Standing.CONSISTENT
+    assert judge("eth_getBlockByHash", [block["hash"], True], block).standing is Standing.PROVED
+    for change in ({"gasUsed": "0x1"}, {"extraData": "0x55"}, {"timestamp": "0x1"}):
+        judgement = judge("eth_getBlockByNumber", [block["number"], True], {**block, **change})
+        assert (judgement.standing, bool(judgement.form)) == (Standing.DOUBTED, True)
+
+
+def test_a_node_that_makes_up_a_block_with_a_right_hash_does_not_make_others_false() -> None:
+    """On a chain that hashes otherwise, only the hash of a served block shows that a form is known."""
+    judge, block = Judge(served=False), RECORDED["london"]["block"]
+    judge("eth_getBlockByNumber", [block["number"], True], block)
+    honest = {**block, "stateRoot": "0x" + "12" * 32}
+    assert judge("eth_getBlockByNumber", [block["number"], True], honest).standing is Standing.DOUBTED
+
+
+def test_a_block_that_shows_no_transactions_has_none() -> None:
+    judge, block = Judge(served=False), RECORDED["london"]["block"]
+    empty = {**block, "transactionsRoot": f"0x{EMPTY_TRIE_ROOT.hex()}", "transactions": []}
+    parts = encoded(empty, (*ETHEREUM.provable.header.members, "baseFeePerGas"), HEADER_WRITERS)
+    empty["hash"] = f"0x{keccak256(sequence(parts)).hex()}"
+    assert judge("eth_getBlockByNumber", [block["number"], True], empty).standing is Standing.CONSISTENT
+    for false in ({**empty, "transactions": block["transactions"]}, {**block, "transactions": []}):
+        assert judge("eth_getBlockByNumber", [block["number"], True], false).standing is Standing.DOUBTED
+
+
+def test_the_parent_of_a_proved_block_is_known() -> None:
+    judge, block = Judge(), RECORDED["prague"]["block"]
+    assert judge("eth_getBlockByNumber", [block["number"], True], block).standing is Standing.PROVED
+    assert judge.hashes.of(int(block["number"], 16) - 1) == block["parentHash"]
+
+
+GARBAGE = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=70)
+    | st.from_regex(r"0x[0-9a-f]{0,70}", fullmatch=True),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(data=st.data())
+def test_whatever_a_node_writes_the_judgement_ends(data: st.DataObject) -> None:
+    fork, method, params, answer = data.draw(st.sampled_from(CASES))
+    judge = judge_of(fork)
+    paths = list(members(answer)) or [()]
+    path = data.draw(st.sampled_from(paths))
+    path = path[: data.draw(st.integers(0, len(path)))]
+    garbage = data.draw(GARBAGE)
+    false = copy.deepcopy(answer)
+    if path:
+        place = false
+        for part in path[:-1]:
+            place = place[part]
+        place[path[-1]] = garbage
+    else:
+        false = garbage
+    assert isinstance(judge(method, params, false), Judgement)
+    asked = data.draw(st.lists(GARBAGE, max_size=3))
+    assert isinstance(judge(method, asked, answer), Judgement)
+
+
+@pytest.mark.parametrize("shows", ["block", "transaction", "receipt", "receipts", "logs", "state"])
+@pytest.mark.parametrize(
+    "noise", [b"null", b"[]", b"{}", b"[null]", b'{"logs":[]}', b"[" * 5000, b"\xff", b"1e999", b""]
+)
+def test_what_cannot_be_read_is_not_provable(shows: str, noise: bytes) -> None:
+    plan = plan_of("m", shows=shows, params=b"[]", names_transaction=0 if shows in ("receipt", "transaction") else None)
+    received = ReceivedAnswer(plan=plan, result=noise, form=ETHEREUM.provable, hashes=BlockHashes(),
+                              seen=SeenForms(), final=0, block_method="b", by_hash_method="h")  # fmt: skip
+    (judgement,) = [end.value for end in ended(judge_answer(received))]
+    assert judgement.standing in (Standing.NOT_PROVABLE, Standing.CONSISTENT, Standing.UNSURE)
+
+
+def ended(judging: Any) -> Iterator[StopIteration]:
+    """The end of a judging for which nothing can be had."""
+    told = None
+    try:
+        while True:
+            asks = judging.send(told)
+            told = None if asks is None else [None] * len(asks)
+    except StopIteration as end:
+        yield end
+
+
+# -- a chain whose nodes keep false hashes in logs ---------------------------------------------------------------------
+
+RIGHT, WRONG = "0x" + "A1" * 32, "0x" + "b2" * 32
+BLOCK_FIVE = {"number": 5, "hash": RIGHT, "logsBloom": "0x" + "00" * 256}
+
+
+def harmony(shows: str, result: Any, params: bytes = b"[{}]", *, proposes: bool | None = None) -> Iterator[Any]:
+    """The calls that a judging makes for an answer of Harmony, and its judgement."""
+    plan = plan_of("m", shows=shows, params=params, names_transaction=0 if shows == "receipt" else None)
+    judging = judge_answer(
+        ReceivedAnswer(plan=plan, result=msgspec.json.encode(result), form=load("harmony").provable, seen=SeenForms(),
+                       hashes=BlockHashes(), final=0, block_method="b", by_hash_method="h", proposes=proposes)
+    )  # fmt: skip
+    told = None
+    try:
+        while True:
+            asks = judging.send(told)
+            if asks is not None:
+                yield asks
+            told = (
+                None
+                if asks is None
+                else [msgspec.json.encode({"number": 5, "hash": RIGHT, "logsBloom": "0x" + "00" * 256})]
+            )
+    except StopIteration as end:
+        yield end.value
+
+
+def log(number: int | str, hash: str) -> dict[str, Any]:
+    place = {"blockNumber": number, "blockHash": hash, "transactionHash": RIGHT, "transactionIndex": "0x0"}
+    return {**place, "logIndex": "0x0", "address": "0x" + "12" * 20, "topics": [], "data": "0x"}
+
+
+def test_a_false_hash_is_found_in_a_receipt_itself() -> None:
+    receipt = {"blockHash": RIGHT, "blockNumber": 5, "logs": [log("0x5", RIGHT.lower())]}
+    others = [receipt, {**receipt, "logs": [log(5, WRONG)]}]
+    assert [*harmony("receipt", receipt)][-1].why != "a log names a hash that its block does not have"
+    assert [*harmony("receipt", others[1])][-1].standing is Standing.DOUBTED
+    assert [*harmony("receipts", others)][-1].standing is Standing.DOUBTED
+
+
+@pytest.mark.parametrize(
+    ("logs", "params", "proposes", "standing"),
+    [
+        ([log("0x5", RIGHT), log(5, WRONG)], b"[{}]", None, Standing.DOUBTED),
+        ([log("0x5", WRONG)], b'[{"blockHash":"%b"}]' % RIGHT.encode(), None, Standing.DOUBTED),
+        ([log("0x5", RIGHT)], b'[{"blockHash":"%b"}]' % RIGHT.encode(), None, Standing.CONSISTENT),
+        ([log("0x5", WRONG)], b"[{}]", False, Standing.CONSISTENT),
+        ([log("0x5", WRONG)], b"[{}]", None, Standing.DOUBTED),
+        ([log("0x5", RIGHT)], b"[{}]", True, Standing.CONSISTENT),
+    ],
+)
+def test_a_false_hash_in_a_list_of_logs_is_found_by_the_block(
+    logs: list[Any], params: bytes, proposes: bool | None, standing: Standing
+) -> None:
+    *asks, judgement = harmony("logs", logs, params, proposes=proposes)
+    assert judgement.standing is standing, judgement.why
+    assert all(ask.wait == bool(proposes) for (ask,) in asks)
