@@ -24,7 +24,6 @@ from rpcaccel.core.heads.served_head import Served
 from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.branch import (
     BLOCK_TRIES,
-    BLOCKS_AT_ONCE,
     RESTARTED,
     ROOT_BLOCKS,
     Abandoned,
@@ -49,6 +48,8 @@ from rpcaccel.dataplane.networks.network import Network
 
 MAX_FETCHING, MAX_FETCHING_OF_A_CLIENT = 16, 8
 """Resumed subscriptions that fetch at once, and those of one client: the others of that client wait for it alone."""
+MAX_TRIED_BLOCKS = 512
+"""Blocks of which the fetches are counted: more than a walk down a branch asks for."""
 FALLEN_SECONDS = 30.0
 """Seconds that the served head may stay below the first block before that is known, or far (ROOT_BLOCKS) below the
 window of a chain whose blocks are final at once."""
@@ -96,9 +97,9 @@ class Follower:
         self._comparing: asyncio.Task[None] | None = None
         self._fetches: dict[Want, asyncio.Task[None]] = {}
         self._tries: dict[Want, int] = {}
-        """How often each block was fetched that is still wanted."""
+        """How often each block was fetched. One that did not fit is asked for anew, however much later."""
         self._rests: dict[Want, float] = {}
-        """When each of these may be fetched again."""
+        """When blocks that were fetched lately may be fetched again."""
 
     def __repr__(self) -> str:
         return f"<Follower {self._source.network.name} {self._branch!r}>"
@@ -369,12 +370,9 @@ class Follower:
         wants, now = branch.wants(), self._clock()
         for want in self._fetches.keys() - set(wants):
             self._fetches.pop(want).cancel()
-        for want in self._tries.keys() - set(wants):
-            if now >= self._rests.get(want, 0.0):  # else it may be wanted again before its pause has ended
-                del self._tries[want]
-                self._rests.pop(want, None)
-        for want in wants[: 2 * BLOCKS_AT_ONCE]:
-            if want not in self._fetches and now >= self._rests.get(want, 0.0):
+        self._rests = {want: until for want, until in self._rests.items() if until > now}
+        for want in wants:
+            if want not in self._fetches and want not in self._rests:
                 self._fetches[want] = asyncio.create_task(self._get(branch, want))
 
     async def _get(self, branch: FollowedBranch, want: Want) -> None:
@@ -389,6 +387,8 @@ class Follower:
             branch.take(want, block)
         self._fetches.pop(want, None)
         self._tries[want] = tries + 1
+        if len(self._tries) > MAX_TRIED_BLOCKS:
+            del self._tries[next(iter(self._tries))]
         self._rests[want] = self._clock() + pause(tries + 1)
         self._woken.set()
 
@@ -414,10 +414,9 @@ class Follower:
 
     async def _wait(self) -> None:
         """Wait for a head, a block, or the end of a pause."""
-        now = self._clock()
-        rests = [until for want, until in self._rests.items() if want not in self._fetches and not self._logs.full]
+        rests = () if self._logs.full else self._rests.values()
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(rests) - now) if rests else None):
+            async with asyncio.timeout(max(0.0, min(rests) - self._clock()) if rests else None):
                 await self._woken.wait()
 
     async def _step(self, seconds: float) -> None:

@@ -171,7 +171,7 @@ class LiveWorld:
     def _adopt(self, weight: int = 1, **more: Any) -> None:
         nodes = [{"id": node.name, "url": f"http://{node.name}.test", "weight": weight} for node in self.nodes]
         settings = {"chain": self._kind, "nodes": nodes, "hidden_lag": 0, "refresh": 0.0, "deadline": 8.0}
-        settings |= {"agreement": {"share": 0}, "prove": False, **more}
+        settings |= {"agreement": {"share": 0}, "examine": False, **more}
         build = self.state.build()
         build.make(Settings.model_validate({"networks": {NETWORK: settings}}))
         self.state.adopt(build, weight)
@@ -204,8 +204,9 @@ class LiveWorld:
 
     def calm(self) -> None:
         """Everything under way arrives at once, until nothing has been asked for longer than any pause or deadline."""
-        quiet = 0
+        quiet, until = 0, self.clock.now() + 600.0
         while quiet < 6:
+            assert self.clock.now() < until, f"{self.follower!r} asks for ever"
             quiet += 1
             while self.sent:
                 quiet = 0

@@ -353,7 +353,7 @@ class World:
             depth = {"finality_depth": DEPTH} if kind == "ethereum" else {}
             cuts = {"segment": 4, "divide_from": 3}
             usual = {"chain": kind, "shard": shard, "nodes": nodes, "ranges": cuts, "refresh": 0.5}
-            usual |= {"hidden_lag": 0, "agreement": {"share": 0}, "prove": False}
+            usual |= {"hidden_lag": 0, "agreement": {"share": 0}, "examine": False}
             networks[name] = usual | depth | net
         return Settings.model_validate({"networks": networks})
 

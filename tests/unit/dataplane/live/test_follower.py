@@ -368,7 +368,8 @@ def test_logs_are_fetched_again_for_a_topic_that_came_meanwhile(world: LiveWorld
     assert received(second) == notifications(perfect(world.tree, world.served, len(world.served) - 1), second)
 
 
-def test_blocks_that_link_to_one_that_no_node_has_are_asked_for_again(world: LiveWorld) -> None:
+@pytest.mark.parametrize("lost", [b"none", b"0x3d"])
+def test_blocks_that_link_to_one_that_no_node_has_are_asked_for_again(world: LiveWorld, lost: bytes) -> None:
     client = world.come(HEADS)
     world.calm()
     low = world.tree.at(world.tree.trunk, 50)
@@ -377,12 +378,26 @@ def test_blocks_that_link_to_one_that_no_node_has_are_asked_for_again(world: Liv
     for node in world.nodes:
         node.lies, node.forgets = other, True
     world.advance(70)
-    while all(call.method == "eth_getBlockByNumber" for call in world.sent):
+    while world.sent and all(call.method == "eth_getBlockByNumber" for call in world.sent):
         for call in world.sent:
-            call.deliver()
+            if lost in call.params:
+                call.lose()
+            else:
+                call.deliver()
         world.settle()
     for node in world.nodes:
         node.lies = ""
+    world.calm()
+    assert received(client) == wanted(world, client)
+
+
+def test_a_reorganisation_is_followed_though_other_blocks_are_final_now(world: LiveWorld) -> None:
+    client = world.come(HEADS)
+    world.calm()
+    for _ in range(3):
+        world.advance()
+        world.calm()
+    world.reorganise(3, 80)
     world.calm()
     assert received(client) == wanted(world, client)
 

@@ -196,6 +196,18 @@ class Streams(RuleBasedStateMachine):
         node.lies = "" if node.lies else self.tips[tip % len(self.tips)]
 
     @precondition(lambda self: self.kind == "ethereum")
+    @rule(depth=st.integers(1, 20), far=st.integers(17, 90))
+    def the_head_goes_far_while_all_nodes_lie(self, depth: int, far: int) -> None:
+        self.everything_arrives()
+        tree = self.world.tree
+        low = tree.below(self.tip, tree.blocks[self.tip].number - depth)
+        lies = tree.grow(low.hash, depth + far)
+        for node in self.world.nodes:
+            node.lies, node.forgets = lies, True
+        self.lied = True
+        self.advance_far(far)
+
+    @precondition(lambda self: self.kind == "ethereum")
     @rule(which=st.integers(0, 2))
     def a_node_forgets_what_was_left_or_keeps_it(self, which: int) -> None:
         self.world.nodes[which].forgets ^= True
