@@ -198,6 +198,8 @@ export const FAILED = {
   "nonce-too-low": "the transaction's nonce is used",
   "filter-not-found": "the filter is gone",
   "false-hashes": "its logs name a block hash that the block has not",
+  unproven: "its answer could not be proved",
+  disproved: "its answer contradicts the call or the block",
   disagreed: "other nodes gave other answers",
 };
 

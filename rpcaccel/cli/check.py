@@ -15,9 +15,9 @@ from rpcaccel.cli.command import CommandResult, answers
 from rpcaccel.cli.terminal import Listing, Printed
 
 if TYPE_CHECKING:
-    from rpcaccel.cli.findings import Finding, Proofs
+    from rpcaccel.cli.findings import Examinations, Finding
     from rpcaccel.config.model import Settings
-    from rpcaccel.core.heads.proof import Proof
+    from rpcaccel.core.heads.examination import Examination
 
 
 @answers
@@ -29,7 +29,7 @@ def check(
     config: options.ConfigFile = None,
     chain: options.ChainName = None,
     shard: options.Shard = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Prove every node by some 100 calls: takes up to 40 s.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Examine every node by some 100 calls: up to 40 s.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,
     reference: Annotated[
         bool, typer.Option("--reference", help="Print a page with every key of the file, in Markdown, and exit.")
@@ -38,7 +38,7 @@ def check(
     """Judge a configuration as `serve` does, then ask every node for chain id, blocks 0 and 1, head, latency and role,
     and the WebSocket that is named for it (`ws`) for the same chain and new heads.
 
-    With --deep each right node is proved as one that is added to a running proxy: how far back it has state and logs,
+    With --deep each right node is examined as one that is added to a running proxy: how far back it has state and logs,
     the longest ranges and batches it takes, roles and traces, agreement with the other nodes, latency.
 
     Exit code 1 if a node is wrong (unreachable, of another chain or shard, far behind), 2 if the configuration is.
@@ -67,14 +67,14 @@ def check(
     source = options.source(urls, file, chain, shard)
     serve.say(source.notes, "console", "warning")
     settings = options.judged_from(source).settings
-    from rpcaccel.cli.findings import FINDINGS, PROOFS, document, remarks
+    from rpcaccel.cli.findings import EXAMINATIONS, FINDINGS, document, remarks
 
-    findings, proofs = asyncio.run(_ask_all(settings, deep=deep))
-    documents = [document(finding, proofs) for finding in findings]
+    findings, examinations = asyncio.run(_ask_all(settings, deep=deep))
+    documents = [document(finding, examinations) for finding in findings]
     shown: list[Printed] = [Listing(FINDINGS, documents, named=2)]
-    if proofs:
+    if examinations:
         title = "What calls in the shadow showed"
-        shown += [Listing(PROOFS, list(proofs.items()), named=2, title=title), *remarks(proofs)]
+        shown += [Listing(EXAMINATIONS, list(examinations.items()), named=2, title=title), *remarks(examinations)]
     return CommandResult({"nodes": documents}, shown, 1 if any(finding.trouble for finding in findings) else 0)
 
 
@@ -93,16 +93,16 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return urls, [argument for argument in arguments if "://" not in argument]
 
 
-async def _ask_all(settings: Settings, *, deep: bool) -> tuple[list[Finding], Proofs]:
-    from rpcaccel.cli.findings import probe_network, prove_network
+async def _ask_all(settings: Settings, *, deep: bool) -> tuple[list[Finding], Examinations]:
+    from rpcaccel.cli.findings import examine_network, probe_network
 
     networks = settings.networks
     found = await asyncio.gather(*(probe_network(name, network) for name, network in networks.items()))
     findings = [finding for findings in found for finding in findings]
     if not deep:
         return findings, {}
-    proofs: dict[tuple[str, str], Proof] = {}
-    proved = await asyncio.gather(*map(prove_network, networks.values(), found))
-    for name, of_network in zip(networks, proved, strict=True):
-        proofs |= {(name, node): proof for node, proof in of_network.items()}
-    return findings, proofs
+    examinations: dict[tuple[str, str], Examination] = {}
+    examined = await asyncio.gather(*map(examine_network, networks.values(), found))
+    for name, of_network in zip(networks, examined, strict=True):
+        examinations |= {(name, node): examination for node, examination in of_network.items()}
+    return findings, examinations

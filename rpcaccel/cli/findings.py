@@ -1,4 +1,4 @@
-"""What `rpcaccel check` finds of each node: what it serves, whether that is right, and, with --deep, its proof."""
+"""What `rpcaccel check` finds of each node: what it serves, whether that is right and, with --deep, its examination."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rpcaccel.cli.discovery import ProbeError, number_of
 from rpcaccel.cli.terminal import TableColumn, right
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.resilience import ahead_of
+from rpcaccel.controlplane.nodes.examination_schedule import MAX_GATED_EXAMINATIONS
 from rpcaccel.controlplane.nodes.examine import examine
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions
-from rpcaccel.controlplane.nodes.proving import MAX_GATED_PROOFS
 from rpcaccel.controlplane.nodes.shadow_calls import Examined, budget_of
-from rpcaccel.controlplane.stats.summaries import proof_document
+from rpcaccel.controlplane.stats.summaries import examination_document
+from rpcaccel.core.heads.examination import Examination
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, wanted_of
 from rpcaccel.core.heads.identity import judge as judge_claims
-from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket
@@ -32,8 +32,8 @@ from rpcaccel.dataplane.upstream.node_socket import NodeSocket
 FAR_BEHIND = 20
 """Blocks that a node may be behind the best head of its network before it counts as wrong."""
 RIGHT = "right"
-Proofs = Mapping[tuple[str, str], Proof]
-"""The proofs of nodes, by network and id."""
+Examinations = Mapping[tuple[str, str], Examination]
+"""The examinations of nodes, by network and id."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -196,18 +196,18 @@ FINDINGS = (
 """The columns of `rpcaccel check`; a row is a `document`."""
 
 
-def document(finding: Finding, proofs: Proofs) -> dict[str, Any]:
+def document(finding: Finding, examinations: Examinations) -> dict[str, Any]:
     """A finding for programs: what is not known is null."""
-    proof = to_builtins(proof_document(proofs.get((finding.network, finding.node))))
-    return {**to_builtins(finding), "proof": proof, "right": not finding.trouble}
+    examination = to_builtins(examination_document(examinations.get((finding.network, finding.node))))
+    return {**to_builtins(finding), "examination": examination, "right": not finding.trouble}
 
 
-# -- proofs: what about a hundred calls show of each right node --------------------------------------------------------
+# -- examinations: what about a hundred calls show of each right node ------------------------------------------------
 
 
-async def prove_network(network: NetworkSettings, findings: Sequence[Finding]) -> dict[str, Proof]:
-    """The proofs of the nodes of a network, by id; of those alone that a probe found right. What all proofs together
-    ask of a node is within its quota as what one proof may ask."""
+async def examine_network(network: NetworkSettings, findings: Sequence[Finding]) -> dict[str, Examination]:
+    """The examinations of the nodes of a network, by id; of those alone that a probe found right. What all together ask
+    of a node is within its quota as what one examination may ask."""
     chain = chains.load(network.chain)
     errors = ahead_of(chain.errors, network.error_rules)
     heads = {finding.node: finding for finding in findings if not finding.trouble}
@@ -219,31 +219,31 @@ async def prove_network(network: NetworkSettings, findings: Sequence[Finding]) -
                 closing.push_async_callback(client.close)
                 found, budget = heads[node.id], budget_of(node.quota, alone=True)
                 nodes[node.id] = Examined(node.id, client, found.head or 0, found.version, budget)
-        places = asyncio.Semaphore(MAX_GATED_PROOFS)
+        places = asyncio.Semaphore(MAX_GATED_EXAMINATIONS)
 
-        async def prove(node: Examined) -> Proof:
+        async def examine_one(node: Examined) -> Examination:
             async with places:
                 return await examine(node, [one for one in nodes.values() if one is not node], chain, errors)
 
-        return dict(zip(nodes, await asyncio.gather(*map(prove, nodes.values())), strict=True))
+        return dict(zip(nodes, await asyncio.gather(*map(examine_one, nodes.values())), strict=True))
 
 
-def remarks(proofs: Proofs) -> list[str]:
+def remarks(examinations: Examinations) -> list[str]:
     """A line for everything that is wrong, or could not be found out."""
     said = []
-    for (network, node), proof in proofs.items():
-        first = f"it differs from other nodes: {proof.agreement.first}" if proof.agreement.differing else ""
-        said += [f"{network}/{node}: {sentence}" for sentence in (first, *proof.faults) if sentence]
+    for (network, node), examination in examinations.items():
+        first = f"it differs from other nodes: {examination.agreement.first}" if examination.agreement.differing else ""
+        said += [f"{network}/{node}: {sentence}" for sentence in (first, *examination.faults) if sentence]
     return said
 
 
-def _median(proof: Proof) -> str:
-    taken = sorted(proof.latency.values())
+def _median(examination: Examination) -> str:
+    taken = sorted(examination.latency.values())
     return terminal.milliseconds(taken[len(taken) // 2] if taken else None)
 
 
-def _agreement(proof: Proof) -> str:
-    agreed = proof.agreement
+def _agreement(examination: Examination) -> str:
+    agreed = examination.agreement
     return f"{agreed.compared - agreed.differing} of {agreed.compared}" if agreed.compared else "–"
 
 
@@ -261,11 +261,11 @@ def _limit(most: int | None, tried: int | None, *, more: int = 0) -> str:
     return f"{most + more}" if most is not None else f"no limit to {tried + more}"
 
 
-def _roles(proof: Proof) -> str:
-    return ", ".join(role if has else f"not {role}" for role, has in proof.shown.items()) or "–"
+def _roles(examination: Examination) -> str:
+    return ", ".join(role if has else f"not {role}" for role, has in examination.shown.items()) or "–"
 
 
-PROOFS = (
+EXAMINATIONS = (
     TableColumn("network", lambda pair: pair[0][0]),
     TableColumn("node", lambda pair: pair[0][1]),
     TableColumn("state", lambda pair: _from(pair[1].state_from, pair[1].head)),
@@ -282,4 +282,4 @@ PROOFS = (
     right("latency", lambda pair: _median(pair[1])),
     right("calls", lambda pair: str(pair[1].calls)),
 )
-"""The columns of a table of proofs; a row is a pair: the names of network and node, and the proof."""
+"""The columns of a table of examinations; a row is a pair: the names of network and node, and the examination."""

@@ -1,4 +1,4 @@
-// Cases of disagreement: nodes that answered one call about final data differently, and which of them was contradicted.
+// Cases of disagreement: nodes that answered one call about final data differently, or one that answered falsely.
 
 import { h, redraw, setText, state } from "../dom.js";
 import { NONE, block, bytes, joined, plural } from "../format.js";
@@ -9,21 +9,21 @@ import { Table, moments, words } from "../table.js";
 const ALL = "";
 const NOBODY = "\u0000";
 const UNDECIDED = "nobody could decide";
-const SETTINGS = "#/settings/proof-and-agreement";
+const SETTINGS = "#/settings/examination-and-agreement";
 
 const contradicted = ({ minority }) => (minority.length ? state("bad", minority.join(", ")) : state("idle", UNDECIDED));
 const keysOf = ({ network, minority }) => minority.map((id) => `${network}/${id}`);
 const fits = (wanted) => (one) =>
   wanted === ALL || (wanted === NOBODY ? !one.minority.length : keysOf(one).includes(wanted));
 
-function answerOf({ node, head, text, size }, { minority }) {
+function answerOf({ node, head, text, size }, { minority, disproved }) {
   const cut = new Blob([text]).size < size;
   return h(
     "li",
     h(
       "div.sample-head",
       h("b", node),
-      minority.includes(node) ? state("bad", "contradicted by two others") : null,
+      minority.includes(node) ? state("bad", disproved ? "disproved" : "contradicted by two others") : null,
       h("span", quiet("head "), head === null ? NONE : block(head)),
       h(
         "span",
@@ -35,22 +35,27 @@ function answerOf({ node, head, text, size }, { minority }) {
   );
 }
 
+/** What a case shows, and what followed. */
+function sentence({ minority, disproved, difference }) {
+  const nodes = minority.join(" and ");
+  if (disproved)
+    return `The answer of ${nodes} contradicts the call, or its block: nobody was given it. What is wrong: ${difference}`;
+  const who = nodes
+    ? `Two other nodes contradict ${nodes}; what was kept of its answer is removed.`
+    : "The nodes that were asked differ, and no third one could say which of them is right: none is blamed.";
+  return `${who} First difference: ${difference}`;
+}
+
 function detail() {
   const element = h("div");
   return {
     element,
     update: (one) =>
       redraw(element, [
-        h(
-          "p.reason",
-          one.minority.length
-            ? `Two other nodes contradict ${one.minority.join(" and ")}; what was kept of its answer is removed.`
-            : "The nodes that were asked differ, and no third one could say which of them is right: none is blamed.",
-          ` First difference: ${one.difference}`,
-        ),
+        h("p.reason", sentence(one)),
         h("h3", "Params"),
         h("pre.answer.params", { tabindex: "0", "aria-label": "Params" }, one.params),
-        h("h3", "Answers"),
+        h("h3", one.disproved ? "Answer" : "Answers"),
         h(
           "ul.samples",
           one.answers.map((answer) => answerOf(answer, one)),
@@ -70,7 +75,7 @@ function caseTable(several) {
       moments("When", (one) => one.at),
       { title: "Block", right: true, fold: 1, sort: (one) => one.block, cell: (one) => block(one.block ?? NaN) },
       { title: "Contradicted", sort: (one) => one.minority.join(), cell: contradicted },
-      { title: "First difference", look: "told", cell: (one) => h("span.words.error-text", one.difference) },
+      { title: "What differs", look: "told", cell: (one) => h("span.words.error-text", one.difference) },
     ],
   });
   table.element.classList.add("cards", "cases");

@@ -169,6 +169,7 @@ function told(plan) {
       ),
     ),
     list("What of its answer is cached", plan.keeping),
+    list("How an answer of a node is judged", [plan.proof].filter(Boolean)),
     list(
       plan.forced ? "Nodes that are asked though none is well" : "Nodes, in the order they would be asked",
       plan.nodes.map((node) => [

@@ -9,11 +9,13 @@ import {
   STEP_WORDS,
   atEnd,
   bars,
+  errorFigure,
   facts,
   filterField,
   firstCall,
   input,
   legend,
+  methodName,
   missed,
   paced,
   quiet,
@@ -22,13 +24,14 @@ import {
   skipped,
 } from "../parts.js";
 import { store, tierNames } from "../store.js";
+import { Table, numbers, words } from "../table.js";
 import { CACHE, ruleWords } from "../wording.js";
 import { errorsOf } from "./error_groups.js";
 import { methodTable } from "./method_table.js";
 import { pathOf } from "./setting.js";
 
 /** A rule that rules nothing. */
-const NONE = { cache: "", max_age: 0, stale: 0, agree: 1 };
+const NONE = { cache: "", max_age: 0, stale: 0, agree: 1, prove: false };
 
 /** Who may not change the rule reads it. */
 function rulePanel({ network, method }) {
@@ -51,7 +54,8 @@ function rulePanel({ network, method }) {
     Object.keys(store.inForce(rules) ?? {}).find((name) => name.endsWith("*") && method.startsWith(name.slice(0, -1)));
   const ruleNow = () => {
     const covering = patternOf();
-    return { ...NONE, ...(store.value(path) ?? (covering ? store.inForce([...rules, covering]) : null)) };
+    const { prove, ...covered } = (covering && store.inForce([...rules, covering])) || {}; // few methods can be proved
+    return { ...NONE, ...(store.value(path) ?? covered) };
   };
   for (const field of fields) field.addEventListener("change", collect);
   const form = h(
@@ -208,6 +212,51 @@ function stepsSection() {
   };
 }
 
+/** What arithmetic told of the answers that nodes gave; hidden until one was judged. */
+function proofsSection(severalNetworks) {
+  const part = (title, standing, hint, more) =>
+    numbers(title, ({ proofs }) => proofs[standing] ?? 0, count, { hint, ...more });
+  const answers = ({ proofs }) => Object.values(proofs).reduce((sum, many) => sum + many, 0);
+  const table = new Table({
+    label: "Answers judged by arithmetic",
+    key: (method) => `${method.network}/${method.method}`,
+    sort: severalNetworks ? 2 : 1,
+    find: (method) => method.method,
+    columns: [
+      { title: "Method", sort: (method) => method.method, cell: (method) => methodName(method.method) },
+      severalNetworks && words("Network", (method) => method.network, { fold: 5 }),
+      part("Proved", "proved", "the hashes that the answer names come out right"),
+      part("Consistent", "consistent", "nothing contradicts them; no hash covers all that they show"),
+      part("Not provable", "not_provable", "empty, or nothing that the chain hashes: Explain tells why"),
+      part("Unsure", "unsure", "the block that it is judged by could not be had", { fold: 1 }),
+      part("Doubted", "doubted", "another node was asked whether it has a better answer", { fold: 3 }),
+      part("Disproved", "disproved", "false, and given to nobody", {
+        cell: ({ proofs }) => errorFigure(proofs.disproved ?? 0),
+      }),
+      numbers("Cost", (method) => method.proof_seconds / answers(method), duration, {
+        hint: "of the proxy's own time, for each answer",
+        fold: 2,
+      }),
+    ],
+  });
+  table.element.classList.add("cards");
+  const element = section("Answers judged by arithmetic", quiet("since the start"), table);
+  const hide = () => {
+    element.hidden = !table.shown;
+  };
+  return {
+    element,
+    filter: (text) => {
+      table.filter(text);
+      hide();
+    },
+    update: (all) => {
+      table.update(all.filter(answers));
+      hide();
+    },
+  };
+}
+
 export const methods = {
   title: "Methods",
   needs: { methods: { path: "methods" } },
@@ -216,8 +265,10 @@ export const methods = {
     const note = quiet();
     const [empty, command] = [h("div"), firstCall(documents.overview)];
     const steps = stepsSection();
+    const proofs = proofsSection(documents.overview.networks.length > 1);
     const field = filterField("methods by name", (text) => {
       table.filter(text);
+      proofs.filter(text);
       tell();
     });
     const colours = legend();
@@ -231,13 +282,14 @@ export const methods = {
           : `${table.shown === last.methods.length ? last.methods.length : `${table.shown} of ${last.methods.length}`} called since the start${last.minute ? ` · figures of the last ${lately(last.minute)}` : ""}`,
       );
     return {
-      elements: [element, steps],
+      elements: [element, proofs, steps],
       update: ({ methods: now, overview }) => {
         last = now;
         table.update(now.methods);
         tell();
         for (const part of [table.element, colours, field]) part.hidden = !now.methods.length;
         redraw(empty, !now.methods.length && command);
+        proofs.update(now.methods);
         steps.update(overview.steps);
       },
     };

@@ -43,56 +43,56 @@ function agreed({ compared, differing }) {
   );
 }
 
-function tables(proof) {
+function tables(examination) {
   const found = [
-    ["oldest state", oldest(proof.state_from, proof.head)],
-    ["oldest logs", oldest(proof.logs_from, proof.head)],
-    ["longest range of logs", longest(proof.range_most, proof.range_tried, "block", 1)],
+    ["oldest state", oldest(examination.state_from, examination.head)],
+    ["oldest logs", oldest(examination.logs_from, examination.head)],
+    ["longest range of logs", longest(examination.range_most, examination.range_tried, "block", 1)],
     [
       "longest batch",
-      proof.batch_most !== null && proof.batch_most <= 1
+      examination.batch_most !== null && examination.batch_most <= 1
         ? "takes no batches"
-        : longest(proof.batch_most, proof.batch_tried, "call"),
+        : longest(examination.batch_most, examination.batch_tried, "call"),
     ],
-    ["traces transactions", yes(proof.traces)],
-    ["roles, by its answers", roles(proof)],
-    ["agrees with other nodes", agreed(proof.agreement)],
+    ["traces transactions", yes(examination.traces)],
+    ["roles, by its answers", roles(examination)],
+    ["agrees with other nodes", agreed(examination.agreement)],
   ];
-  const latency = Object.entries(proof.latency)
+  const latency = Object.entries(examination.latency)
     .sort(([, one], [, two]) => two - one)
     .map(([method, seconds]) => [h("code", method), joined(duration(seconds))]);
   return [
     facts("What it answers", found),
-    latency.length ? facts("Latency by method, of the proof's calls", latency) : null,
+    latency.length ? facts("Latency by method, of the examination's calls", latency) : null,
   ];
 }
 
-/** The last proof of a node, or why there is none; with what is wrong in sentences. `byHand`: is no node proved by
- *  itself? */
-function proofOf({ proof, state: word }, byHand) {
-  const proving = word === "proving";
-  if (!proof) {
+/** The last examination of a node, or why there is none; with what is wrong in sentences. `byHand`: is no node examined
+ *  by itself? */
+function examinationOf({ examination, state: word }, byHand) {
+  const examining = word === "examining";
+  if (!examination) {
     return h(
       "p.quiet",
-      proving
-        ? "It is being proved: about 100 calls, for which nobody waits, find out what it has, how far back, and whether it is right. That takes 30 s at the most; then it gets calls."
+      examining
+        ? "It is being examined: about 100 calls, for which nobody waits, find out what it has, how far back, and whether it is right. That takes 30 s at the most; then it gets calls."
         : byHand
-          ? "Not proved: by the settings of its network, nodes are proved by hand alone."
-          : "Not proved yet. Nodes that are there at the start are proved one after the other, from a minute later on; a node that is added is proved before it gets calls.",
+          ? "Not examined: by the settings of its network, nodes are examined by hand alone."
+          : "Not examined yet. Nodes that are there at the start are examined one after the other, from a minute later on; a node that is added is examined before it gets calls.",
     );
   }
-  const at = Date.parse(proof.at) / 1000;
+  const at = Date.parse(examination.at) / 1000;
   const when =
     at > 0
-      ? `Proved ${moment(at)} with ${plural(proof.calls, "call")} in ${joined(duration(proof.seconds))}.${proof.version ? ` Its software, by its own word: ${proof.version}.` : ""}`
+      ? `Examined ${moment(at)} with ${plural(examination.calls, "call")} in ${joined(duration(examination.seconds))}.${examination.version ? ` Its software, by its own word: ${examination.version}.` : ""}`
       : "";
   const wrong = [
-    proof.agreement.first && `It differs from another node: ${proof.agreement.first}`,
-    ...proof.faults,
+    examination.agreement.first && `It differs from another node: ${examination.agreement.first}`,
+    ...examination.faults,
   ].filter(Boolean);
   return [
-    h("p.quiet", when, proving ? " It is being proved again, and gets calls once that has ended." : ""),
-    at > 0 ? h("div.facts", tables(proof)) : null,
+    h("p.quiet", when, examining ? " It is being examined again, and gets calls once that has ended." : ""),
+    at > 0 ? h("div.facts", tables(examination)) : null,
     wrong.length
       ? h(
           "ul.wrong",
@@ -102,38 +102,38 @@ function proofOf({ proof, state: word }, byHand) {
   ];
 }
 
-/** The part of a node's opened row about its proof, with a button that has it proved again. */
-function proofPart({ network, id }) {
-  const told = h("div.proof");
+/** The part of a node's opened row about its examination, with a button that has it examined again. */
+function examinationPart({ network, id }) {
+  const told = h("div.examination");
   const word = h("span.quiet", { role: "status" });
-  let before = null; // the time of the last proof before the one that was asked for
-  const prove = button("Prove again", async () => {
-    prove.disabled = true;
+  let before = null; // the time of the last examination before the one that was asked for
+  const examine = button("Examine again", async () => {
+    examine.disabled = true;
     setText(word, "asking …");
     try {
-      const begun = await change("POST", `nodes/${encodeURIComponent(network)}/${encodeURIComponent(id)}/prove`, {});
-      before = begun.proof?.at ?? "";
+      const begun = await change("POST", `nodes/${encodeURIComponent(network)}/${encodeURIComponent(id)}/examine`, {});
+      before = begun.examination?.at ?? "";
       setText(
         word,
-        `Asked for at ${clock(Date.now() / 1000)}: it goes on serving meanwhile. The proof takes 30 s at the most, from when the node answers and other proofs have ended; then the table changes.`,
+        `Asked for at ${clock(Date.now() / 1000)}: it goes on serving meanwhile. The examination takes 30 s at the most, from when the node answers and other examinations have ended; then the table changes.`,
       );
     } catch (problem) {
-      setText(word, problem.status === 404 ? "This server cannot prove nodes." : problem.message);
+      setText(word, problem.status === 404 ? "This server cannot examine nodes." : problem.message);
     }
-    prove.disabled = false;
+    examine.disabled = false;
   });
   return {
-    element: h("div", told, h("div.buttons", prove, word)),
+    element: h("div", told, h("div.buttons", examine, word)),
     update: (node) => {
-      const byHand = store.inForce(["networks", network, "prove"]) === false;
-      refresh(told, h("h3", "Proof"), proofOf(node, byHand));
-      const ended = Date.parse(node.proof?.at) / 1000;
-      if (before !== null && node.proof && node.proof.at !== before) {
+      const byHand = store.inForce(["networks", network, "examine"]) === false;
+      refresh(told, h("h3", "Examination"), examinationOf(node, byHand));
+      const ended = Date.parse(node.examination?.at) / 1000;
+      if (before !== null && node.examination && node.examination.at !== before) {
         before = null;
-        setText(word, ended > 0 ? `Proved anew at ${clock(ended)}.` : "The proof itself failed.");
+        setText(word, ended > 0 ? `Examined anew at ${clock(ended)}.` : "The examination itself failed.");
       }
-      setText(prove, node.proof ? "Prove again" : "Prove now");
-      prove.hidden = !store.writable || node.state === "proving";
+      setText(examine, node.examination ? "Examine again" : "Examine now");
+      examine.hidden = !store.writable || node.state === "examining";
     },
   };
 }
@@ -178,7 +178,7 @@ export function nodeDetail(first, about) {
     probe.disabled = false;
   };
   const probe = button("Probe now", ask);
-  const proof = proofPart(first);
+  const examination = examinationPart(first);
   const doubt = h("p.doubt");
   const cases = button("Show the cases", () => about.showCases(first));
   const draw = (node) => [
@@ -240,7 +240,7 @@ export function nodeDetail(first, about) {
       )
     : "";
   return {
-    element: h("div", why, doubt, told, paths, h("div.buttons", probe, word), proof, settings),
+    element: h("div", why, doubt, told, paths, h("div.buttons", probe, word), examination, settings),
     probe: ask,
     update: (node) => {
       settings?.update();
@@ -251,13 +251,13 @@ export function nodeDetail(first, about) {
         node.suspect
           ? [
               state("bad", "suspected"),
-              ": two other nodes contradicted it more often than chance explains. It is judged by the last hour; nothing that it answers is kept meanwhile. ",
+              ": an answer contradicted its call or block, or two other nodes contradicted it more often than chance explains. It is judged by the last hour; nothing that it answers is kept meanwhile. ",
               cases,
             ]
           : "",
       );
       doubt.hidden = !node.suspect;
-      proof.update(node);
+      examination.update(node);
       probe.hidden = !store.writable;
     },
   };

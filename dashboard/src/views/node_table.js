@@ -7,7 +7,7 @@ import { Table, numbers, words } from "../table.js";
 
 const STATES = {
   serving: ["good", "serving"],
-  proving: ["idle", "being proved"],
+  examining: ["idle", "being examined"],
   behind: ["warn", "behind"],
   parked: ["warn", "parked"],
   failing: ["bad", "failing"],
@@ -50,7 +50,7 @@ const nameColumn = {
 };
 
 /** The name, state and head of a node; with its network where rows of several stand among each other, and marked where
- *  others contradict it. */
+ *  its answers are wrong. */
 export const identity = (severalNetworks) => [
   nameColumn,
   severalNetworks && words("Network", (node) => node.network),

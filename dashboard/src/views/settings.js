@@ -79,9 +79,9 @@ const GROUPS = [
     [`${N}breaker.`, `${N}outliers.`, `${N}slow_start`],
   ],
   [
-    "Proof and agreement",
-    "whether nodes are proved, which answers are compared, and what follows when a node is contradicted",
-    [`${N}prove`, `${N}agreement.`, `${N}on_disagreement`],
+    "Examination and agreement",
+    "whether nodes are examined, which answers are compared, and what follows when a node is contradicted",
+    [`${N}examine`, `${N}agreement.`, `${N}on_disagreement`],
   ],
   ["Load on nodes", null, [`${N}concurrency.`, `${N}transactions.`]],
   ["Blocks and ranges", null, [N]],

@@ -19,16 +19,19 @@ const kinds = ({ errors }) =>
     .join(", ");
 const part = (node) => (node.calls ? errorsOf(node) / node.calls : null);
 
-/** "0 of 512 wrong", and what else there is: contradicted, undecided, false hashes. */
-export function agreement({ compared, minority, undecided, false_hashes: hashes, suspect }) {
-  if (!compared && !hashes) return [h("span.quiet", "none compared")];
-  const wrong = h(
-    "span",
-    { class: suspect ? "isbad" : minority ? "iswarn" : null },
-    `${suspect ? "✖ " : ""}${joined(count(minority))} of ${joined(count(compared))} wrong`,
-  );
+/** "3 disproved · 0 of 512 wrong", and what else there is: undecided, false hashes. */
+export function agreement({ compared, minority, undecided, false_hashes: hashes, disproved, suspect }) {
+  if (!compared && !hashes && !disproved) return [h("span.quiet", "none compared")];
+  const wrong = [
+    disproved ? `${joined(count(disproved))} disproved` : "",
+    compared || !disproved ? `${joined(count(minority))} of ${joined(count(compared))} wrong` : "",
+  ].filter(Boolean);
   return [
-    wrong,
+    h(
+      "span",
+      { class: suspect || disproved ? "isbad" : minority ? "iswarn" : null },
+      `${suspect ? "✖ " : ""}${wrong.join(" · ")}`,
+    ),
     undecided ? h("span.unit", ` · ${joined(count(undecided))} undecided`) : "",
     hashes ? h("span.unit", ` · ${plural(hashes, "false hash", "false hashes")}`) : "",
   ];
@@ -79,7 +82,7 @@ function methods(found) {
 }
 
 function draw(node) {
-  const { compared, minority, undecided, false_hashes: hashes } = node.agreement;
+  const { compared, minority, undecided, false_hashes: hashes, disproved } = node.agreement;
   return [
     h(
       "div.facts",
@@ -96,6 +99,7 @@ function draw(node) {
         ["contradicted by two others", joined(count(minority))],
         undecided && ["undecided", joined(count(undecided))],
         hashes && ["false block hashes in logs", joined(count(hashes))],
+        disproved && ["disproved by the call or their block", h("span.isbad", joined(count(disproved)))],
       ]),
       node.quota.map((one) =>
         facts(`Quota of the ${one.window}`, [
@@ -165,9 +169,10 @@ export function worthTable(several, currency, quotas) {
       {
         title: "Agreement",
         right: true,
-        sort: (node) => (node.agreement.compared ? node.agreement.minority / node.agreement.compared : null),
+        sort: ({ agreement: { compared, minority, disproved } }) =>
+          compared || disproved ? disproved + minority / Math.max(compared, 1) : null,
         cell: (node) => agreement(node.agreement),
-        hint: "answers that two other nodes contradicted, of those that were compared",
+        hint: "answers that contradict their call or block; and those that two other nodes contradicted, of those that were compared",
       },
       quotas && {
         title: "Quota used → by its end",

@@ -65,6 +65,7 @@ def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if found["in_flight"]:
         yield "", "under way: a caller who comes now waits for that answer"
     yield from _named("kept", found["keeping"], "not")
+    yield from _named("proof", [found["proof"]] if found["proof"] else [], "")
     yield from _named("live", found["live"], "")
     if found["local"] is not None or found["live"]:
         return

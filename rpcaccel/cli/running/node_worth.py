@@ -37,11 +37,12 @@ def _shown(found: dict[str, Any]) -> Iterator[Printed]:
 
 
 def differed(cases: list[dict[str, Any]]) -> Iterator[str]:
-    """The newest cases in which nodes gave different answers; --json has all of them, with the answers."""
+    """The newest cases in which nodes gave different answers, or a false one; --json has all, with the answers."""
     if cases:
-        yield f"  nodes differed in {len(cases)} answers that are kept, in the last of them:"
+        yield f"  {terminal.plural(len(cases), 'case')} of answers that differ or are false, the last of them:"
     for case in cases[:_CASES]:
         who = f"others contradict {', '.join(case['minority'])}" if case["minority"] else "nobody could decide"
+        who = f"{case['minority'][0]} gave a false answer" if case["disproved"] else who
         block = "" if case["block"] is None else f", block {case['block']}"
         yield f"  {terminal.clock(case['at'])} {case['method']}{block}: {who}: {case['difference']}"
 
@@ -128,17 +129,15 @@ def _errors(errors: dict[str, int]) -> str:
 
 
 def _agreement(agreement: dict[str, int]) -> str:
-    """ "2 of 512 wrong, 1 undecided", and whether that is more than chance explains."""
-    if not agreement["compared"] and not agreement["false_hashes"]:
-        return "–"
-    words = [f"{agreement['minority']} of {agreement['compared']} wrong"]
-    if agreement["undecided"]:
-        words.append(f"{agreement['undecided']} undecided")
-    if agreement["false_hashes"]:
-        words.append(f"{agreement['false_hashes']} false hashes")
-    if agreement["suspect"]:
-        words.append("suspected")
-    return ", ".join(words)
+    """ "3 disproved, 2 of 512 wrong, 1 undecided", and whether that is more than chance explains."""
+    words = [
+        f"{agreement['disproved']} disproved" if agreement["disproved"] else "",
+        f"{agreement['minority']} of {agreement['compared']} wrong" if agreement["compared"] else "",
+        f"{agreement['undecided']} undecided" if agreement["undecided"] else "",
+        f"{agreement['false_hashes']} false hashes" if agreement["false_hashes"] else "",
+        "suspected" if agreement["suspect"] else "",
+    ]
+    return ", ".join(filter(None, words)) or "–"
 
 
 def _quota(quota: dict[str, Any]) -> str:

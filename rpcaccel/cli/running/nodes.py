@@ -126,7 +126,7 @@ def add(
     """Add a node to a running proxy. The proxy asks it first: chain id, blocks 0 and 1, head.
 
     A node that does not answer, or serves another chain than the network, is refused. Where other nodes take calls,
-    this one is proved by calls in the shadow before it gets any.
+    this one is examined by calls in the shadow before it gets any.
 
     Examples:
     rpcaccel node add https://host/path,weight=2
@@ -143,8 +143,8 @@ def add(
     if not force and (not found["answering"] or found["chain_ok"] is False):
         raise RemoteError(f"{node_id} is not added: {found['note']}; --force adds it all the same")
     done = changed(_patch(proxy, settings, name, node_id, new))
-    proving = f"{node_id} is being proved by calls in the shadow: it gets calls once that has ended"
-    shown = [f"{name}/{node_id}: {met(found)}", *(done.shown or ()), *([proving] if known["nodes"] else [])]
+    examining = f"{node_id} is being examined by calls in the shadow: it gets calls once that has ended"
+    shown = [f"{name}/{node_id}: {met(found)}", *(done.shown or ()), *([examining] if known["nodes"] else [])]
     return CommandResult({"network": name, "id": node_id, "test": found, **done.document}, shown)
 
 

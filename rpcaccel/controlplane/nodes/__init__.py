@@ -1,1 +1,1 @@
-"""Probes, proofs and quotas of the nodes, and the cases in which they disagree."""
+"""Probes, examinations and quotas of the nodes, and the cases in which they disagree."""

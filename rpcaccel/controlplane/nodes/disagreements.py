@@ -1,5 +1,5 @@
-"""What follows when nodes differ: the cases are kept, a wrong answer is purged, and a node that is contradicted more
-often than by chance is named, and drained where the operator wants that.
+"""What follows when nodes differ, or give a false answer: the cases are kept, a wrong answer is purged, and a node that
+is contradicted more often than by chance, or by arithmetic, is named, and drained where the operator wants that.
 
 Only a share of the answers is compared, so what is kept may hold further wrong answers of a node that is named. Nobody
 knows which ones: everything that is kept of the methods in which the node was contradicted is purged, once while it is
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 import structlog
 from msgspec.structs import replace
@@ -80,7 +80,8 @@ class Disagreements:
         self.cases.keep_only(self._settings().networks)
         self.cases.add(replace(case, wrong=()), network.agreement.keep)
         who = f"contradicted: {', '.join(case.minority)}" if case.minority else "nobody could decide"
-        log.warning(f"nodes differ about {case.method}; {who}", network=case.network, difference=case.difference)
+        said = f"node {case.minority[0]} gave a false answer" if case.disproved else f"nodes differ; {who}"
+        log.warning(said, network=case.network, method=case.method, difference=case.difference)
         suspects = self._look(case.network)
         if case.wrong and case.answers[0].node not in suspects:  # of a suspect nothing is kept, and what was is purged
             self._purge_answer(case)
@@ -89,12 +90,12 @@ class Disagreements:
                 self._act(network, case, node)
 
     def suspects_of(self, network: str) -> dict[str, tuple[str, ...]]:
-        """By node of a network that was contradicted more often than by chance: the methods about which it was."""
+        """By node of a network that is suspected: the methods about which it was contradicted."""
         nodes = self._look(network) if self._purged else ()
         return {node: tuple(sorted({case.method for case in self._record(network, node, {})[0]})) for node in nodes}
 
     def suspects(self) -> Iterator[tuple[str, str, str]]:
-        """The nodes that were contradicted more often than by chance: network, node, and a sentence about it."""
+        """The nodes that are suspected: network, node, and a sentence about it."""
         now = self._wall()
         if not self._readings or now - self._readings[-1][0] >= READ_EVERY:
             self._readings.append((now, dict(self._compared())))
@@ -103,13 +104,8 @@ class Disagreements:
         compared = self._compared()
         for network, node in list(self._purged):
             cases, of = self._record(network, node, compared)
-            if is_suspect(of, len(cases)):
-                yield (
-                    network,
-                    node,
-                    f"node {network}/{node} was contradicted by two others in {len(cases)} of {max(of, len(cases))} "
-                    f"compared answers, last in one to {cases[0].method}: look at the cases in the report on nodes",
-                )
+            if _is_suspect(cases, of):
+                yield network, node, f"node {network}/{node} {_sentence(cases, of)}"
 
     async def stop(self) -> None:
         for task in list(self._work):
@@ -123,7 +119,7 @@ class Disagreements:
         compared, found = self._compared(), []
         for node in {one for case in self.cases if case.network == network for one in case.minority}:
             cases, of = self._record(network, node, compared)
-            if is_suspect(of, len(cases)):
+            if _is_suspect(cases, of):
                 found.append(node)
             else:
                 self._purged.pop((network, node), None)
@@ -177,3 +173,17 @@ class Disagreements:
         task = asyncio.get_running_loop().create_task(done())
         self._work.add(task)
         task.add_done_callback(self._work.discard)
+
+
+def _is_suspect(cases: Sequence[Case], compared: int) -> bool:
+    """Is a node suspected by the cases against it, of so many compared answers? A false answer is no chance."""
+    return any(case.disproved for case in cases) or is_suspect(compared, len(cases))
+
+
+def _sentence(cases: Sequence[Case], compared: int) -> str:
+    """What a suspected node did, the newest case first."""
+    false = sum(case.disproved for case in cases)
+    said = [f"gave {false} false answer{'s' * (false > 1)}"] if false else []
+    if differed := len(cases) - false:
+        said.append(f"was contradicted by two others in {differed} of {max(compared, differed)} compared answers")
+    return f"{' and '.join(said)}, last in one to {cases[0].method}: look at the cases in the report on nodes"

@@ -1,7 +1,7 @@
 """Examines a node: asks it shadow calls, finds its bounds by search, and compares its answers with other nodes'.
 
-Which calls those are stands in the chain's table ([chain.proof]). An examination takes a bounded time and number of
-calls. What was not found out by then stays unknown, which changes nothing for the node.
+Which calls those are stands in the chain's table ([chain.examination]). An examination takes a bounded time and number
+of calls. What was not found out by then stays unknown, which changes nothing for the node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rpcaccel.chains import Chain, Probe
 from rpcaccel.controlplane.nodes.shadow_calls import CallTerms, Examined, ShadowCalls, ShadowReply
 from rpcaccel.core.agreement.equality import NOT_COMPARED, difference
 from rpcaccel.core.heads.bound_search import BoundSearch, Reach
-from rpcaccel.core.heads.proof import LONGEST_FAULT, PeerAgreement, Proof
+from rpcaccel.core.heads.examination import LONGEST_FAULT, Examination, PeerAgreement
 from rpcaccel.core.replies.error_rules import ErrorTable
 from rpcaccel.core.replies.failure import BARRING, LACKING, FailureKind
 
@@ -51,7 +51,7 @@ async def examine(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     wall: Callable[[], float] = time.time,
     timeout: float = CALL_TIMEOUT,
-) -> Proof:
+) -> Examination:
     """What a node answers to shadow calls. What they cost is noted in the budgets of the node and its peers.
 
     Args:
@@ -63,9 +63,9 @@ async def examine(
     began = clock()
     terms = CallTerms(chain, errors, clock, sleep, began + TIME_LIMIT, timeout)
     calls, others = ShadowCalls(node, terms), [ShadowCalls(peer, terms) for peer in peers]
-    one = _Examination(chain, calls, others)
+    one = _Examiner(chain, calls, others)
     await asyncio.gather(one.find_depths(), one.find_logs(), one.try_answers())
-    return Proof(
+    return Examination(
         at=wall(),
         seconds=clock() - began,
         calls=calls.sent,
@@ -77,17 +77,17 @@ async def examine(
     )
 
 
-class _Examination:
+class _Examiner:
     """What one examination has found so far."""
 
     def __init__(self, chain: Chain, calls: ShadowCalls, others: Sequence[ShadowCalls]) -> None:
         self.found: dict[str, Any] = {}
-        """Members of the proof."""
+        """Members of the examination."""
         self.faults: list[str] = []
         self._said: dict[str, str] = {}
         """By method, the last error of the node that tells nothing about what it has."""
         self._chain = chain
-        self._table = chain.proof
+        self._table = chain.examination
         self._near = max(0, calls.head - UNSETTLED)
         """The newest block that is asked about."""
         self._calls = calls

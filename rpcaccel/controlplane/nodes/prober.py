@@ -18,19 +18,19 @@ from msgspec.structs import replace
 from rpcaccel import chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.resilience import ahead_of
+from rpcaccel.controlplane.nodes.examination_schedule import ExaminationSchedule
 from rpcaccel.controlplane.nodes.examine import examine
 from rpcaccel.controlplane.nodes.head_stream import HeadSocket, HeadStream, PushedHead, StreamHooks, strange
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen, connect
-from rpcaccel.controlplane.nodes.proving import Proving
 from rpcaccel.controlplane.nodes.quotas import Quotas
 from rpcaccel.controlplane.nodes.shadow_calls import Examined
 from rpcaccel.core.heads.block_time import HEADERS_APART, SLOWEST, BlockPace
+from rpcaccel.core.heads.examination import Examination
 from rpcaccel.core.heads.head_book import HeadBook, reached_by_half
 from rpcaccel.core.heads.identity import ExpectedIdentity, NodeTrial, most_said, tried, wanted_of
 from rpcaccel.core.heads.lateness import HeadTimes
 from rpcaccel.core.heads.probe_schedule import ProbeSchedule
-from rpcaccel.core.heads.proof import Proof
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.messages import Announced
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
@@ -82,7 +82,7 @@ class Prober:
             announce: is called with each block that a node pushes, before the heads that follow from it are published.
             open_socket: makes the WebSocket to an address of a node.
             fork_epoch: the first fork epoch, when there was a prober of this network before.
-            quotas: says what nodes may be asked when they are proved.
+            quotas: says what nodes may be asked when they are examined.
         """
         self.network = network
         self._settings = settings
@@ -104,9 +104,11 @@ class Prober:
         self._book = HeadBook(self._finality, self._pace, depth=depth, fresh=fresh, fork_epoch=fork_epoch)
         self._questions = Questions(self._chain.identity, _PATIENCE)
         self._nodes: dict[str, ProbeState] = {}
-        wanted, served = lambda: self._settings.prove, lambda: self._book.served(clock()).head
-        self._proving = Proving(network, self._nodes, self._examine, self._weigh, clock, quotas, wanted, served)
-        self.prove_now = self._proving.prove_now
+        wanted, served = lambda: self._settings.examine, lambda: self._book.served(clock()).head
+        self._schedule = ExaminationSchedule(
+            network, self._nodes, self._examine, self._weigh, clock, quotas, wanted, served
+        )
+        self.examine_now = self._schedule.examine_now
         self._streams: set[str] = set()
         """The nodes whose pushed heads are followed."""
         self._ending: set[asyncio.Task[None]] = set()
@@ -123,14 +125,14 @@ class Prober:
         self._running = True
         self._opening = asyncio.create_task(self._open(), name=f"first heads of {self.network}")
         await self.adopt(self._settings)
-        self._proving.start()
+        self._schedule.start()
 
     async def stop(self) -> None:
         """End every probe and close the sockets."""
         self._running = False
         if self._opening is not None:
             self._opening.cancel()
-        await self._proving.stop()
+        await self._schedule.stop()
         await asyncio.gather(*(self._leave(node_id) for node_id in list(self._nodes)))
 
     async def adopt(self, settings: NetworkSettings) -> None:
@@ -219,10 +221,9 @@ class Prober:
     def _node_head(self, probed: ProbeState, now: float) -> NodeHead:
         node_id = probed.settings.id
         head = probed.node_head(self._book.usable_head_of(node_id), self._book.lag_of(node_id), now, self._pace.stall)
-        proving = self._proving
-        return replace(head, proving=proving.keeps_out(node_id), proof=proving.proof_of(node_id))
+        return replace(head, examining=self._schedule.keeps_out(node_id), examination=self._schedule.last(node_id))
 
-    async def _examine(self, node: Examined, peers: Sequence[Examined]) -> Proof:
+    async def _examine(self, node: Examined, peers: Sequence[Examined]) -> Examination:
         errors = ahead_of(self._chain.errors, self._settings.error_rules)
         return await examine(node, peers, self._chain, errors, clock=self._clock, sleep=self._sleep)
 
@@ -232,14 +233,14 @@ class Prober:
         skew, replaced = self._rng.uniform(0.9, 1.1), self._finality != "instant"
         schedule = ProbeSchedule(self._pace, self._clock(), skew=skew, replaced=replaced)
         probed = self._nodes[settings.id] = ProbeState(settings, self._connect(settings), schedule)
-        self._proving.joined(settings.id, again=again)
+        self._schedule.joined(settings.id, again=again)
         if self._running:
             probed.task = asyncio.create_task(self._follow(probed), name=f"probe {self.network} {settings.id}")
 
     async def _leave(self, node_id: str) -> None:
-        probed, proof = self._nodes.pop(node_id), self._proving.left(node_id)
+        probed, examination = self._nodes.pop(node_id), self._schedule.left(node_id)
         self._book.forget(node_id)
-        ended = [task for task in (probed.task, proof, self._end_stream(probed)) if task is not None]
+        ended = [task for task in (probed.task, examination, self._end_stream(probed)) if task is not None]
         if probed.task is not None:
             probed.task.cancel()
         await asyncio.gather(*ended, return_exceptions=True)
@@ -340,7 +341,7 @@ class Prober:
                     probed.leapt_from = -1 if number == probed.leapt_from else probed.leapt_from
             self._book.observe(node_id, seen, now)
         probed.see(probed.told if overtaken else seen.number, look.latency, now)
-        self._proving.seen(probed)
+        self._schedule.seen(probed)
         probed.schedule.looked(seen.number, asked_at)
         self._spread(probed, seen.number, turned=self._book.turns != turns)
         if probed.stream is not None:
@@ -424,14 +425,14 @@ class Prober:
         wanted = self._wanted()
         for node_id, probed in self._nodes.items():
             probed.judge(wanted)
-            self._book.weigh(node_id, probed.settings.weight, eligible=self._proving.weighs(probed))
+            self._book.weigh(node_id, probed.settings.weight, eligible=self._schedule.weighs(probed))
             if probed.claims is not None and probed.verdict.right is not False:
                 self._begin_stream(probed)
             elif probed.verdict.right is False:
                 self._end_stream(probed)
 
     def _weigh(self) -> None:
-        """Count a node that was proved, or no longer one that is to be."""
+        """Count a node that was examined, or no longer one that is to be."""
         self._judge()
         self._tell()
 

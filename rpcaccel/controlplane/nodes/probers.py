@@ -33,19 +33,19 @@ class Probers:
         clock: Callable[[], float] = time.monotonic,
         announce: Callable[[Announced], None] = lambda _announced: None,
         quotas: Quotas | None = None,
-        proofs: Callable[[str, LogNotice], None] = lambda _network, _notice: None,
+        examined: Callable[[str, LogNotice], None] = lambda _network, _notice: None,
     ) -> None:
         """
         Args:
-            quotas: says what nodes may be asked when they are proved.
-            proofs: is called with the network and the line about each proof that begins or has ended.
+            quotas: says what nodes may be asked when they are examined.
+            examined: is called with the network and the line about each examination that begins or has ended.
         """
         self.heads: dict[str, NetworkHeads] = {}
         self._publish = publish
         self._clock = clock
         self._announce = announce
         self._quotas = quotas
-        self._proofs = proofs
+        self._examined = examined
         self._probers: dict[str, tuple[object, Prober]] = {}
         self._epochs: dict[str, int] = {}
         """The next fork epoch of each network whose prober was stopped: a branch may be left without being noticed, and
@@ -97,11 +97,11 @@ class Probers:
         known = self._probers.get(network)
         return None if known is None else await known[1].probe_now(node)
 
-    def prove_now(self, network: str, node: str) -> NodeHead | None:
-        """Prove a node, which goes on serving meanwhile; returns what is known of the node before, and None when there
-        is no such node."""
+    def examine_now(self, network: str, node: str) -> NodeHead | None:
+        """Examine a node, which goes on serving meanwhile; returns what is known of the node before, and None when
+        there is no such node."""
         known = self._probers.get(network)
-        if known is None or not known[1].prove_now(node):
+        if known is None or not known[1].examine_now(node):
             return None
         return next(head for head in known[1].heads().nodes if head.id == node)
 
@@ -119,7 +119,7 @@ class Probers:
             for notice in changes(self.heads.get(heads.network), heads):
                 about = {"network": heads.network, "node": notice.node} if notice.node else {"network": heads.network}
                 log.log(LEVELS[notice.level], notice.text, **about)
-                if notice.proof:
-                    self._proofs(heads.network, notice)
+                if notice.examination:
+                    self._examined(heads.network, notice)
             self.heads[heads.network] = heads
             self._publish(heads)

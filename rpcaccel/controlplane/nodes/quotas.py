@@ -233,7 +233,7 @@ class Quotas:
         return tuple(found)
 
     def budget(self, network: str, node: NodeSettings, *, alone: bool) -> ProbeBudget:
-        """What a node may be asked for one proof: of its day and month no more than a hundredth, and what is left.
+        """What a node may be asked for one examination: a hundredth of its day and month at the most, and what is left.
 
         `alone`: does it get no calls of clients meanwhile?
         """
@@ -244,7 +244,7 @@ class Quotas:
         return replace(most, cost=min([most.cost, *left]))
 
     def spend(self, network: str, node: str, calls: float) -> None:
-        """Count calls of a proof, which no worker counts: a heavy one as the quota does."""
+        """Count calls of an examination, which no worker counts: a heavy one as the quota does."""
         settings = self._settings().networks.get(network)
         limits = [_limits(one) for one in settings.nodes if one.id == node] if settings is not None else []
         for window, limit in limits[0] if limits else ():

@@ -53,6 +53,8 @@ class Forwarded(Struct, frozen=True, kw_only=True):
     """The attempts, where it took more than one or the only one failed."""
     forced: bool = False
     """No node was fit, so the least bad was asked."""
+    proved: str = ""
+    """The hash of the block by which the answer was proved; empty when it was not."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True, gc=False):
@@ -90,6 +92,8 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """Is the result one that must not be kept, although the client gets it?"""
     judged: FailureKind | None = None
     """What is wrong with the result, for want of a better one of another node; None when nothing certainly is."""
+    proved: str = ""
+    """The hash of the block by which the result was proved; empty when it was not."""
     agreed: tuple[int, int] | None = None
     """For a read that several nodes were asked for: how many gave this answer, and how many answered."""
 
@@ -192,6 +196,7 @@ def joined(outcome: Outcome, waited: float) -> Outcome:
         http=outcome.http,
         retry_after=outcome.retry_after,
         kind=outcome.kind,
+        proved=outcome.proved,
         agreed=outcome.agreed,
         steps=((Step.FLIGHT, waited),),
     )

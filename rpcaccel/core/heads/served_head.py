@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.core.heads.proof import Proof
+from rpcaccel.core.heads.examination import Examination
 
 Finality = Literal["instant", "tag", "depth"]
 """When a block is final: at once, when the `finalized` tag has passed it, or a number of blocks later."""
@@ -61,10 +61,10 @@ class NodeHead(Struct, frozen=True, kw_only=True):
     """Where that WebSocket is, among the places that dataplane.upstream.node_socket.places names."""
     late: float = 0.0
     """Seconds after the served head that new blocks usually reach the node, where that makes it behind; else 0."""
-    proving: bool = False
-    """Is the node kept from calls of clients until it is proved?"""
-    proof: Proof | None = None
-    """What shadow calls showed of the node; None before its first proof has ended."""
+    examining: bool = False
+    """Is the node kept from calls of clients until it is examined?"""
+    examination: Examination | None = None
+    """What shadow calls showed of the node; None before its first examination has ended."""
 
     @property
     def looked_at(self) -> bool:

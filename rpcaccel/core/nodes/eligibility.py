@@ -13,7 +13,7 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.core.heads.proof import STATE_KEPT
+from rpcaccel.core.heads.examination import STATE_KEPT
 from rpcaccel.core.nodes.breaker import CLOSED
 from rpcaccel.core.nodes.node import ROLE_OF_NEED, Node
 from rpcaccel.core.plan.plan import Plan
@@ -47,7 +47,7 @@ class Ineligibility(IntEnum):
     CONTRADICTED = 18
     BREAKER_OPEN = 19
     EJECTED = 20
-    PROVING = 21
+    EXAMINING = 21
 
 
 ELIGIBLE = Ineligibility.NONE  # looked up once (core.plan.planner)
@@ -88,8 +88,8 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
     """The nodes that may be asked at `now` (monotonic seconds): those of the lowest tier that are eligible and have
     room.
 
-    When only beliefs stand against all nodes, the least bad ones: a slow node comes before one that is not proved yet,
-    that before one that others contradict, that before one with an open breaker, and that before one that lacks a
+    When only beliefs stand against all nodes, the least bad ones: a slow node comes before one that is not examined
+    yet, that before one that others contradict, that before one with an open breaker, and that before one that lacks a
     capability, which would answer in vain.
 
     Args:
@@ -183,14 +183,14 @@ def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
         return why
     if (node.lacks or node.lacks_unknown.until) and node.said_to_lack(plan, now):
         return Ineligibility.LACKS
-    if node.proven.proof is not None and (why := _beyond_proof(node, plan)):
+    if node.examined.examination is not None and (why := _beyond_examined(node, plan)):
         return why
     if (node.distrusted or node.contradictions.methods) and (why := _doubted(node, plan, now)):
         return why
     breaker = node.breaker
     if breaker.state is not CLOSED and not breaker.allows(now, light=rule.bulkhead is Bulkhead.LIGHT):
         return Ineligibility.BREAKER_OPEN
-    held_back = Ineligibility.PROVING if node.proven.proving else ELIGIBLE
+    held_back = Ineligibility.EXAMINING if node.examined.examining else ELIGIBLE
     return Ineligibility.EJECTED if now < node.ejected_until else held_back
 
 
@@ -285,19 +285,19 @@ def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
     return plan.cache is CacheClass.FOREVER if plan.oldest is None else plan.oldest < below
 
 
-def _beyond_proof(node: Node, plan: Plan) -> Ineligibility:
+def _beyond_examined(node: Node, plan: Plan) -> Ineligibility:
     """The reason against the node that shadow calls showed; ELIGIBLE without one."""
-    proven = node.proven
-    if plan.rule.method in proven.untraced and node.roles.isdisjoint(_TRACING):
+    examined = node.examined
+    if plan.rule.method in examined.untraced and node.roles.isdisjoint(_TRACING):
         return Ineligibility.FOUND_TO_LACK
     oldest = plan.oldest
     if oldest is None:
         return ELIGIBLE
-    if oldest < proven.state_from and plan.rule.old_state and "archive" not in node.roles:
+    if oldest < examined.state_from and plan.rule.old_state and "archive" not in node.roles:
         return Ineligibility.PRUNED
-    if proven.too_old(oldest, plan):
+    if examined.too_old(oldest, plan):
         return Ineligibility.BEYOND_WINDOW
-    return Ineligibility.TOO_LONG if proven.too_long(oldest, plan) else ELIGIBLE
+    return Ineligibility.TOO_LONG if examined.too_long(oldest, plan) else ELIGIBLE
 
 
 def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
@@ -309,9 +309,9 @@ def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
     slow = [node for node, why in believed if why is Ineligibility.EJECTED]
     if slow:
         return sorted(slow, key=lambda node: (node.in_flight, node.ejected_until))
-    proving = [node for node, why in believed if why is Ineligibility.PROVING]
-    if proving:
-        return sorted(proving, key=lambda node: node.in_flight)
+    examining = [node for node, why in believed if why is Ineligibility.EXAMINING]
+    if examining:
+        return sorted(examining, key=lambda node: node.in_flight)
     doubted = [node for node, why in believed if why in _DOUBTED]
     resting = [node for node, why in believed if why is Ineligibility.BREAKER_OPEN]
     if doubted or resting:
@@ -341,7 +341,7 @@ def sentence(node: Node, why: Ineligibility, plan: Plan, now: float) -> str:
         method=plan.method,
         needs=" and ".join(plan.rule.needs),
         lag=f"{lag} block" if lag == 1 else f"{lag} blocks",
-        pruned=max(node.pruned_below if now < node.pruned_until else 0, node.proven.state_from),
+        pruned=max(node.pruned_below if now < node.pruned_until else 0, node.examined.state_from),
         window=_window(node, plan, now),
         longest=node.longest_range(plan, now),
         rest=_seconds(node.parking.until - now),
@@ -373,11 +373,11 @@ _SENTENCES: dict[Ineligibility, str] = {
     Ineligibility.LACKS: "node {id} said it cannot answer {method}: it is asked again some minutes later",
     Ineligibility.PRUNED: "node {id} has dropped the state of blocks below {pruned}: it gets no calls about them",
     Ineligibility.BEYOND_WINDOW: "node {id} answers {method} for newer blocks only, none below {window}",
-    Ineligibility.FOUND_TO_LACK: "node {id} had not {method} when it was proved: it gets none until it is proved again",
+    Ineligibility.FOUND_TO_LACK: "node {id} had not {method} when examined: it gets none until it is examined again",
     Ineligibility.TOO_LONG: "node {id} answers {method} for at most {longest} blocks at once: it gets no longer ranges",
-    Ineligibility.DISTRUSTED: "other nodes contradict node {id} about {method}: it is asked when no other node can be",
+    Ineligibility.DISTRUSTED: "node {id} gave wrong answers to {method}: it is asked when no other node can be",
     Ineligibility.CONTRADICTED: "node {id} fails {method} where others answer it: a trial in {contradicted_rest}",
-    Ineligibility.PROVING: "node {id} is being proved by calls in the shadow: it gets calls once that has ended",
+    Ineligibility.EXAMINING: "node {id} is being examined by calls in the shadow: it gets calls once that has ended",
     Ineligibility.BREAKER_OPEN: "node {id} failed too often: it gets no calls {breaker_rest}",
 }
 
@@ -385,7 +385,7 @@ _SENTENCES: dict[Ineligibility, str] = {
 def _window(node: Node, plan: Plan, now: float) -> int:
     """The lowest block that the node answers about with this method, as far as that is known."""
     learnt, until = node.windows.get(plan.method, (0, now))
-    return max(learnt if now < until else 0, node.proven.logs_from if plan.rule.split == "logs" else 0)
+    return max(learnt if now < until else 0, node.examined.logs_from if plan.rule.split == "logs" else 0)
 
 
 def rests(node: Node, now: float) -> str:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from rpcaccel.core.memo import Lapsing
 from rpcaccel.core.nodes.breaker import CLOSED, SUCCESS, Breaker, Verdict
+from rpcaccel.core.nodes.examined_bounds import ExaminedBounds
 from rpcaccel.core.nodes.latency import LatencyAverage, MethodLatencies
 from rpcaccel.core.nodes.limits import Limit
 from rpcaccel.core.nodes.parking import Contradictions, Parking
-from rpcaccel.core.nodes.proven import Proven
 from rpcaccel.core.nodes.sliding_window import SlidingCounts
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.failure import BARRING, FailureKind
 
 if TYPE_CHECKING:
-    from rpcaccel.core.heads.proof import Proof
+    from rpcaccel.core.heads.examination import Examination
     from rpcaccel.core.nodes.limits import Quota
     from rpcaccel.core.plan.plan import Plan
 
@@ -87,9 +87,9 @@ class Node:
     """The mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
     __slots__ = ("_lag", "_lag_until", "able", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
-                 "contradictions", "cordoned", "distrusted", "drained", "ejected_until", "ejections", "head", "held",
-                 "id", "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking",
-                 "probed", "proven", "pruned_below", "pruned_until", "quota", "range_limits", "replied_at",
+                 "contradictions", "cordoned", "distrusted", "drained", "ejected_until", "ejections", "examined",
+                 "head", "held", "id", "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace",
+                 "parking", "probed", "pruned_below", "pruned_until", "quota", "range_limits", "replied_at",
                  "returned_at", "roles", "says", "slow_start", "tags", "tier", "timeout", "weight",
                  "windows")  # fmt: skip
 
@@ -108,7 +108,7 @@ class Node:
         self.id, self.weight, self.roles = id, weight, roles
         self.says: Mapping[str, bool] = {}
         """Roles that the node reports to have or not to have; `roles` are those that the operator states."""
-        self.proven = Proven()
+        self.examined = ExaminedBounds()
         self.timeout, self.slow_start = timeout, 0.0
         """Seconds that one attempt may take, and in which a node that returned gets back to its full share."""
         self.tier, self.tags = tier, tags
@@ -141,7 +141,7 @@ class Node:
         """The time of the last return from a rest, and the time until which the node is ejected as too slow."""
         self.parking, self.contradictions = Parking(), Contradictions()
         self.distrusted: frozenset[str] = frozenset()
-        """Methods about which other nodes contradicted the answers of the node more often than by chance."""
+        """Methods to which answers of the node were disproved, or contradicted by others more often than by chance."""
         self.able: dict[str, set[int]] = {}
         """By method that the node answered: the calls that it refused since as if it lacked the method."""
         self.lacks: dict[str, float] = {}
@@ -171,16 +171,16 @@ class Node:
     def has(self, role: str) -> bool | None:
         """Has the node this role? None when neither the operator nor the node has said so.
 
-        The operator's statement comes before what the proof shows, and that before the node's own word. If the operator
-        states any role of a node, the node has no other roles. A role that follows from the network (the beacon shard)
-        is no such statement, and an explorer is an observer.
+        The operator's statement comes before what the examination shows, and that before the node's own word. If the
+        operator states any role of a node, the node has no other roles. A role that follows from the network (the
+        beacon shard) is no such statement, and an explorer is an observer.
         """
         if role == "observer":
             return not self.roles.isdisjoint(("observer", "explorer")) or self.says.get(role)
         if role in self.roles:
             return True
         stated = self.roles if role in _SHARD_ROLES else self.roles - _SHARD_ROLES
-        return False if stated else self.proven.roles.get(role, self.says.get(role))
+        return False if stated else self.examined.roles.get(role, self.says.get(role))
 
     def hear(self, says: Mapping[str, bool]) -> None:
         """Take the roles that the node reports now.
@@ -191,10 +191,9 @@ class Node:
             self.says = says
             self._forget_lacks()
 
-    def prove(self, proof: Proof | None, untraced: frozenset[str]) -> None:
-        """Take the proof of the node (`Proven.take`). Another proof is newer than what failures taught about missing
-        methods and roles, so that is forgotten."""
-        if self.proven.take(proof, untraced, self.head):
+    def take_examination(self, examination: Examination | None, untraced: frozenset[str]) -> None:
+        """Take the node's examination. A new one ends what failures taught about methods and roles that it lacks."""
+        if self.examined.take(examination, untraced, self.head):
             self._forget_lacks()
 
     def _forget_lacks(self) -> None:
@@ -411,13 +410,13 @@ class Node:
     @property
     def limits_ranges(self) -> bool:
         """Is a limit of ranges known, or was one?"""
-        return bool(self.range_limits) or self.proven.range_most is not None
+        return bool(self.range_limits) or self.examined.range_most is not None
 
     def longest_range(self, plan: Plan, now: float) -> int | None:
         """The most blocks that the node takes at once in calls of this method; None where no limit is known."""
         stated, until = self.range_limits.get(plan.method, (0, now))
-        proven = self.proven.range_most if plan.rule.split == "logs" else None
-        limits = [limit for limit in (stated if now < until else None, proven and proven + 1) if limit]
+        examined = self.examined.range_most if plan.rule.split == "logs" else None
+        limits = [limit for limit in (stated if now < until else None, examined and examined + 1) if limit]
         return min(limits, default=None)
 
     def said_to_lack(self, plan: Plan, now: float) -> bool:

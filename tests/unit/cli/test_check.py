@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from rpcaccel.cli.check import split
-from rpcaccel.cli.findings import FINDINGS, Finding, document, probe_network, prove_network
+from rpcaccel.cli.findings import FINDINGS, Finding, document, examine_network, probe_network
 from rpcaccel.cli.main import run
 from rpcaccel.cli.terminal import Listing, table
 from rpcaccel.config.model import NetworkSettings
@@ -169,7 +169,7 @@ async def test_a_deep_check_shows_what_each_node_has_and_what_differs(
     async with running(harmony_chain(2000), 3, each=kinds) as nodes:
         urls = [f"{node.url}/hunter2,id={node.name}" for node in nodes]
         code = await checked(in_a_thread, *urls, "http://127.0.0.1:1,id=down", "--deep", "--json", "--shard", "0")
-        told = {one["node"]: one["proof"] for one in json.loads(capsys.readouterr().out)["nodes"]}
+        told = {one["node"]: one["examination"] for one in json.loads(capsys.readouterr().out)["nodes"]}
         assert code == 1, "one is down"
         assert await checked(in_a_thread, *urls, "--deep") == 0
     shown = capsys.readouterr().out
@@ -196,8 +196,8 @@ async def test_a_deep_check_names_what_it_did_not_find_out_and_what_differs(
     assert "unknown" in shown
 
 
-async def test_what_all_proofs_of_a_deep_check_ask_of_a_node_is_within_its_quota() -> None:
-    """Each node is proved, and asked what to compare the others with."""
+async def test_what_all_examinations_of_a_deep_check_ask_of_a_node_is_within_its_quota() -> None:
+    """Each node is examined, and asked what to compare the others with."""
     quota = {"day": 8000, "second": 60}
     async with ethereum_nodes(4, head=3000) as nodes:
         listed = [{"id": node.name, "url": node.url, "quota": quota} for node in nodes]
@@ -205,7 +205,7 @@ async def test_what_all_proofs_of_a_deep_check_ask_of_a_node_is_within_its_quota
         findings = await probe_network("e", network)
         before = [node.counts.calls for node in nodes]
         began = time.monotonic()
-        await prove_network(network, findings)
+        await examine_network(network, findings)
         took = time.monotonic() - began
         calls = [node.counts.calls - probes for node, probes in zip(nodes, before, strict=True)]
     assert 60 < max(calls) <= 80

@@ -44,8 +44,8 @@ async def test_the_report_as_json_is_what_the_admin_side_answers(ask: Ask, admin
     await lives(admin, view)
     told = json.loads((await ask("nodes", "--report", "--json")).out)
     a = told["nodes"][0]
-    assert a.keys() >= {"network", "id", "agreement", "latency", "proof", "suggested_weight"}
-    assert a["agreement"] == {"compared": 0, "minority": 0, "undecided": 0, "false_hashes": 0, "suspect": False}
+    assert a.keys() >= {"network", "id", "agreement", "latency", "examination", "suggested_weight"}
+    assert not any(a["agreement"].values())
     assert a["suggested_weight"].keys() == {"value", "why"}
 
 
@@ -97,16 +97,19 @@ def test_the_newest_cases_of_disagreement_are_told_in_a_line_each() -> None:
             "method": "eth_getLogs",
             "block": 9,
             "minority": ["b"],
+            "disproved": False,
             "difference": "result[3]: 1 against 2",
         }
         for number in range(12, 0, -1)
     ]
     cases[1] |= {"block": None, "minority": []}
-    first, second, third, *rest = differed(cases)
-    assert first == "  nodes differed in 12 answers that are kept, in the last of them:"
+    cases[2] |= {"disproved": True, "difference": "another hash"}
+    first, second, third, fourth, *rest = differed(cases)
+    assert first == "  12 cases of answers that differ or are false, the last of them:"
     assert second.endswith(" eth_getLogs, block 9: others contradict b: result[3]: 1 against 2")
     assert third.endswith(" eth_getLogs: nobody could decide: result[3]: 1 against 2")
-    assert len(rest) == 8
+    assert fourth.endswith(" eth_getLogs, block 9: b gave a false answer: another hash")
+    assert len(rest) == 7
     assert not list(differed([]))
 
 
@@ -115,12 +118,14 @@ def test_a_row_tells_all_of_a_node() -> None:
     watched.live(60)
     found: Any = reported(watched)
     one = found["nodes"][1]
-    one["agreement"] = {"compared": 512, "minority": 2, "undecided": 1, "false_hashes": 3, "suspect": True}
+    told = {"compared": 512, "minority": 2, "undecided": 1, "false_hashes": 3, "disproved": 4, "suspect": True}
+    one["agreement"], found["nodes"][0]["agreement"]["disproved"] = told, 1
     one["errors"], one["overtaken"] = {"timeout": 4, "connect": 1}, 7
     one["quota"] = [{"window": "day", "used": 10, "limit": 100, "projected": 55.0, "renews": ""}]
     made = table(Listing(columns(found["currency"]), found["nodes"]))
-    row = {str(column.header): str(list(column.cells)[1]) for column in made.columns}
-    assert row["agreement"] == "2 of 512 wrong, 1 undecided, 3 false hashes, suspected"
+    first, row = ({str(column.header): str(list(column.cells)[at]) for column in made.columns} for at in (0, 1))
+    assert first["agreement"] == "1 disproved", "a node of which nothing was compared"
+    assert row["agreement"] == "4 disproved, 2 of 512 wrong, 1 undecided, 3 false hashes, suspected"
     assert row["errors"] == "5 (timeout 4, connect 1)"
     assert row["quota"] == "day 10%, 55% at its end"
     assert row["behind"] == "0 % (p99 0)"

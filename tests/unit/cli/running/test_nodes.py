@@ -108,7 +108,7 @@ async def test_a_node_is_added_once_it_was_asked_and_removed_again(ask: Ask, con
     said = await ask("node", "add", "http://new.example:9500,weight=2", "--id", "new", "--header", "X-Team: a")
     assert said.code == 0
     assert said.out.startswith("harmony-s0/new: chain id 1666600000, head 7\nrevision 2: ")
-    assert "new is being proved by calls in the shadow: it gets calls once that has ended" in said.out
+    assert "new is being examined by calls in the shadow: it gets calls once that has ended" in said.out
     (new,) = [node for node in control.ledger.settings.networks["harmony-s0"].nodes if node.id == "new"]
     assert (new.weight, list(new.headers)) == (2, ["X-Team"])
     again = await ask("node", "add", "http://new.example:9500", "--id", "new")

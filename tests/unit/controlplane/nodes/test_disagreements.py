@@ -44,15 +44,23 @@ class Office:
             self.compared[network, name] = self.compared.get((network, name), 0) + of
 
     async def hear(
-        self, minority: str = "b", *, network: str = "n", wrong: tuple[str, ...] = (), of: int = 1, params: str = ""
+        self,
+        minority: str = "b",
+        *,
+        network: str = "n",
+        wrong: tuple[str, ...] = (),
+        of: int = 1,
+        params: str = "",
+        disproved: bool = False,
     ) -> None:
         """A case, a second later, and after so many more comparisons of every node."""
         self.wall.advance(1)
         await self.compare(of, network)
-        answers = tuple(CaseAnswer(node=name, head=9, text="1", size=1) for name in "abc")
+        said = minority if disproved else "abc"
+        answers = tuple(CaseAnswer(node=name, head=9, text="1", size=1) for name in said)
         case = Case(
             network=network, method="m", params=params or f"[{self.wall.now()}]", at=self.wall.now(), difference="d",
-            answers=answers, minority=tuple(minority), wrong=wrong,
+            answers=answers, minority=tuple(minority), wrong=wrong, disproved=disproved,
         )  # fmt: skip
         self.kept.hear(case)
         await asyncio.sleep(0)
@@ -82,6 +90,24 @@ async def test_a_node_is_named_from_its_second_case_on(office: Office) -> None:
         "node n/b was contradicted by two others in 2 of 11 compared answers, last in one to m: "
         "look at the cases in the report on nodes"
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("d", "", "gave 1 false answer"),
+        ("dd", "", "gave 2 false answers"),
+        ("c", "d", "gave 1 false answer and was contradicted by two others in 1 of 9000 compared answers"),
+    ],
+)
+async def test_one_false_answer_names_a_node_however_many_were_right(
+    office: Office, before: str, after: str, said: str
+) -> None:
+    for kind in before + after:
+        await office.hear(disproved=kind == "d", of=9000 if kind == "c" else 0)
+    ((*_, told),) = office.kept.suspects()
+    assert told == f"node n/b {said}, last in one to m: look at the cases in the report on nodes"
+    assert (office.purged, office.kept.suspects_of("n")) == (["n m"], {"b": ("m",)})
 
 
 async def test_what_is_kept_of_a_method_is_purged_once_when_a_node_is_named_for_it(office: Office) -> None:

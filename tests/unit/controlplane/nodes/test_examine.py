@@ -13,7 +13,7 @@ from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.examine import TIME_LIMIT, examine
 from rpcaccel.controlplane.nodes.shadow_calls import Examined, ProbeBudget, ShadowCall
-from rpcaccel.core.heads.proof import LONGEST_FAULT, Proof
+from rpcaccel.core.heads.examination import LONGEST_FAULT, Examination
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -25,8 +25,8 @@ HEAD = 3000
 KINDS = {"harmony": harmony_nodes, "ethereum": ethereum_nodes}
 
 
-async def proved(chain: str, nodes: list[SimNode], *budgets: ProbeBudget) -> Proof:
-    """The proof of the first node, compared with the others."""
+async def examined(chain: str, nodes: list[SimNode], *budgets: ProbeBudget) -> Examination:
+    """The examination of the first node, compared with the others."""
     budgets = budgets or tuple(ProbeBudget() for _ in nodes)
     async with AsyncExitStack() as closing:
         clients = []
@@ -46,67 +46,67 @@ async def proved(chain: str, nodes: list[SimNode], *budgets: ProbeBudget) -> Pro
 @pytest.mark.parametrize("chain", KINDS)
 async def test_a_whole_node_is_found_whole(chain: str) -> None:
     async with KINDS[chain](2, head=HEAD) as nodes:
-        proof = await proved(chain, nodes)
-    assert (proof.state_from, proof.logs_from) == (0, 0)
-    assert proof.range_most is None
-    assert proof.range_tried == {"harmony": 1024, "ethereum": HEAD - 4}[chain]
-    assert (proof.batch_most, proof.batch_tried) == (None, 64)
-    assert proof.agreement.compared >= 10
-    assert proof.agreement.differing == 0
-    assert proof.faults == ()
-    assert proof.version == "sim/1"
-    assert proof.latency[chains.load(chain).proof.reads[0].method] > 0
-    assert proof.calls <= 150
+        examination = await examined(chain, nodes)
+    assert (examination.state_from, examination.logs_from) == (0, 0)
+    assert examination.range_most is None
+    assert examination.range_tried == {"harmony": 1024, "ethereum": HEAD - 4}[chain]
+    assert (examination.batch_most, examination.batch_tried) == (None, 64)
+    assert examination.agreement.compared >= 10
+    assert examination.agreement.differing == 0
+    assert examination.faults == ()
+    assert examination.version == "sim/1"
+    assert examination.latency[chains.load(chain).examination.reads[0].method] > 0
+    assert examination.calls <= 150
 
 
 @pytest.mark.parametrize("chain", KINDS)
 @pytest.mark.parametrize("kept", [64, 128, 1000])
 async def test_the_oldest_state_is_found_to_the_block(chain: str, kept: int) -> None:
     async with KINDS[chain](1, head=HEAD, archive=False, prune_depth=kept) as nodes:
-        proof = await proved(chain, nodes)
-    assert proof.state_from == HEAD - kept
-    assert proof.logs_from == 0
-    assert proof.archive is False
+        examination = await examined(chain, nodes)
+    assert examination.state_from == HEAD - kept
+    assert examination.logs_from == 0
+    assert examination.archive is False
 
 
 @pytest.mark.parametrize("chain", KINDS)
 @pytest.mark.parametrize("most", [9, 10, 500, 1000])
 async def test_the_longest_range_is_found_to_the_block(chain: str, most: int) -> None:
     async with KINDS[chain](1, head=HEAD, logs_range=most) as nodes:
-        proof = await proved(chain, nodes)
-    assert proof.range_most == most
+        examination = await examined(chain, nodes)
+    assert examination.range_most == most
 
 
 async def test_roles_of_a_harmony_node_are_found_by_its_answers() -> None:
     async with harmony_nodes(1, head=HEAD, explorer=False) as nodes:
-        assert (await proved("harmony", nodes)).roles == {"explorer": False, "auth": False}
+        assert (await examined("harmony", nodes)).roles == {"explorer": False, "auth": False}
     async with harmony_nodes(1, head=HEAD) as nodes:
-        assert (await proved("harmony", nodes)).roles["explorer"] is True
+        assert (await examined("harmony", nodes)).roles["explorer"] is True
 
 
 @pytest.mark.parametrize("head", [0, 1, 2, 5, 12])
 @pytest.mark.parametrize("chain", KINDS)
 async def test_a_chain_that_has_hardly_begun_has_no_bounds(chain: str, head: int) -> None:
     async with KINDS[chain](2, head=head) as nodes:
-        proof = await proved(chain, nodes)
-    assert (proof.state_from, proof.logs_from, proof.range_most) == (0, 0, None)
-    assert proof.agreement.differing == 0
-    assert proof.faults == ()
+        examination = await examined(chain, nodes)
+    assert (examination.state_from, examination.logs_from, examination.range_most) == (0, 0, None)
+    assert examination.agreement.differing == 0
+    assert examination.faults == ()
 
 
 async def test_a_rate_limit_is_waited_for_and_is_no_bound() -> None:
     async with ethereum_nodes(1, head=HEAD, archive=False, faults={"too_many": 0.2}, retry_after=0.01) as nodes:
-        proof = await proved("ethereum", nodes)
-    assert proof.state_from == HEAD - 128
-    assert proof.logs_from == 0
-    assert proof.range_most is None
+        examination = await examined("ethereum", nodes)
+    assert examination.state_from == HEAD - 128
+    assert examination.logs_from == 0
+    assert examination.range_most is None
 
 
 async def test_a_node_that_answers_nothing_is_found_to_have_nothing_and_nothing_is_believed() -> None:
     async with ethereum_nodes(1, head=HEAD, faults={"error": 1.0}) as nodes:
-        proof = await proved("ethereum", nodes)
-    assert (proof.state_from, proof.logs_from, proof.range_tried) == (None, None, None)
-    assert proof.faults[0] == (
+        examination = await examined("ethereum", nodes)
+    assert (examination.state_from, examination.logs_from, examination.range_tried) == (None, None, None)
+    assert examination.faults[0] == (
         "from which block on it has state was not found out: it gave no answer that says so"
         " (eth_getBalance: simulated failure)"
     )
@@ -115,36 +115,36 @@ async def test_a_node_that_answers_nothing_is_found_to_have_nothing_and_nothing_
 async def test_no_more_calls_are_made_than_are_allowed() -> None:
     budget, other = ProbeBudget(calls=12), ProbeBudget()
     async with ethereum_nodes(2, head=HEAD) as nodes:
-        proof = await proved("ethereum", nodes, budget, other)
-        assert nodes[0].counts.calls == proof.calls == budget.spent == 12
+        examination = await examined("ethereum", nodes, budget, other)
+        assert nodes[0].counts.calls == examination.calls == budget.spent == 12
         assert nodes[1].counts.calls == other.spent <= 60
-    assert proof.batch_tried is None
+    assert examination.batch_tried is None
 
 
 async def test_heavy_calls_count_as_the_quota_has_it() -> None:
     budget = ProbeBudget(cost=300, heavy=75)
     async with ethereum_nodes(1, head=HEAD) as nodes:
-        proof = await proved("ethereum", nodes, budget)
+        examination = await examined("ethereum", nodes, budget)
         logs = nodes[0].counts.asked("eth_getLogs") + nodes[0].counts.asked("debug_traceTransaction")
         assert 1 <= logs <= 4
-        assert budget.spent == proof.calls - logs + 75 * logs <= 300
-    assert (proof.state_from, proof.logs_from) == (0, None)
+        assert budget.spent == examination.calls - logs + 75 * logs <= 300
+    assert (examination.state_from, examination.logs_from) == (0, None)
 
 
 async def test_calls_a_second_are_kept_and_no_batch_is_longer() -> None:
     async with ethereum_nodes(1, head=10) as nodes:
-        proof = await proved("ethereum", nodes, ProbeBudget(second=50))
-        assert proof.seconds >= (nodes[0].counts.calls - 16) / 50
-    assert proof.batch_tried == 16
+        examination = await examined("ethereum", nodes, ProbeBudget(second=50))
+        assert examination.seconds >= (nodes[0].counts.calls - 16) / 50
+    assert examination.batch_tried == 16
 
 
 async def test_another_branch_is_a_difference_in_words() -> None:
     chain = ethereum_chain(HEAD)
     chain.reorg(HEAD - 1)
     async with running(chain, 2, each=[{"branch": 0}, {"branch": 1}]) as nodes:
-        proof = await proved("ethereum", nodes)
-    assert proof.agreement.differing >= proof.agreement.compared // 2 > 0
-    assert proof.agreement.first.startswith("eth_getBlockByNumber at block 2936: ")
+        examination = await examined("ethereum", nodes)
+    assert examination.agreement.differing >= examination.agreement.compared // 2 > 0
+    assert examination.agreement.first.startswith("eth_getBlockByNumber at block 2936: ")
 
 
 class Scripted:
@@ -171,7 +171,7 @@ class Scripted:
         """Nothing to close."""
 
 
-async def proved_script(node: Scripted, *peers: Scripted, head: int = HEAD) -> Proof:
+async def examined_script(node: Scripted, *peers: Scripted, head: int = HEAD) -> Examination:
     clock = node.clock
 
     async def sleep(seconds: float) -> None:
@@ -206,16 +206,16 @@ async def test_every_way_of_saying_that_old_state_is_not_there_is_understood(cod
         eth_getBalance=lambda block: "0x0" if block >= 2500 else error(code, message),
         eth_getLogs=whole,
     )
-    proof = await proved_script(node)
-    assert (proof.state_from, proof.logs_from, proof.faults) == (2500, 0, ())
-    assert (proof.traces, proof.batch_tried, proof.at) == (False, None, 7.0)
+    examination = await examined_script(node)
+    assert (examination.state_from, examination.logs_from, examination.faults) == (2500, 0, ())
+    assert (examination.traces, examination.batch_tried, examination.at) == (False, None, 7.0)
 
 
 async def test_a_call_that_is_refused_for_every_block_bounds_nothing() -> None:
     node = Scripted(ManualClock(), eth_getBalance=lambda _block: error(-32602, "invalid argument"), eth_getLogs=whole)
-    proof = await proved_script(node)
-    assert proof.state_from is None
-    assert proof.faults[0].endswith("it gave no answer that says so (eth_getBalance: invalid argument)")
+    examination = await examined_script(node)
+    assert examination.state_from is None
+    assert examination.faults[0].endswith("it gave no answer that says so (eth_getBalance: invalid argument)")
 
 
 async def test_the_state_of_block_0_alone_is_no_archive() -> None:
@@ -226,7 +226,7 @@ async def test_the_state_of_block_0_alone_is_no_archive() -> None:
         eth_getBalance=lambda block: "0x0" if block == 0 or block > HEAD - 100 else gone,
         eth_getLogs=whole,
     )
-    assert (await proved_script(node)).state_from == HEAD - 99
+    assert (await examined_script(node)).state_from == HEAD - 99
 
 
 async def test_logs_that_are_left_out_without_a_word_are_missed_where_another_node_has_them() -> None:
@@ -236,14 +236,14 @@ async def test_logs_that_are_left_out_without_a_word_are_missed_where_another_no
         clock, eth_getBalance=lambda _block: "0x0", eth_getLogs=lambda block: [log] if block >= 2000 else []
     )
     peer = Scripted(clock, eth_getLogs=lambda _block: [log])
-    assert (await proved_script(node)).logs_from == 0, "nobody else to ask"
-    assert (await proved_script(node, peer)).logs_from == 2000
+    assert (await examined_script(node)).logs_from == 0, "nobody else to ask"
+    assert (await examined_script(node, peer)).logs_from == 2000
 
 
 async def test_logs_that_no_node_has_are_not_missed() -> None:
     clock = ManualClock()
     node, peer = (Scripted(clock, eth_getBalance=lambda _block: "0x0", eth_getLogs=whole) for _ in range(2))
-    assert (await proved_script(node, peer)).logs_from == 0
+    assert (await examined_script(node, peer)).logs_from == 0
     assert len(peer.asked) <= 60
 
 
@@ -253,20 +253,20 @@ async def test_a_rate_limit_ends_no_search_and_its_wish_is_heard() -> None:
     turns = iter(range(10_000))
     node = Scripted(clock, eth_getLogs=whole)
     node.said["eth_getBalance"] = lambda block: refused if next(turns) % 3 == 0 else ("0x0" if block > 900 else None)
-    proof = await proved_script(node)
-    assert proof.state_from == 901
-    assert proof.seconds >= 0.5 * proof.calls / 20
+    examination = await examined_script(node)
+    assert examination.state_from == 901
+    assert examination.seconds >= 0.5 * examination.calls / 20
 
 
-async def test_a_proof_ends_after_its_time_and_keeps_what_it_found() -> None:
+async def test_an_examination_ends_after_its_time_and_keeps_what_it_found() -> None:
     clock = ManualClock()
     node = Scripted(clock, eth_getBalance=lambda _block: "0x0", eth_getLogs=lambda _block: error(-32005, "rate limit"))
     node.takes = 0.4
-    proof = await proved_script(node)
-    assert proof.state_from == 0
-    assert proof.logs_from is None
-    assert TIME_LIMIT - 5 <= proof.seconds <= TIME_LIMIT + 2
-    assert any("logs was not found out" in fault for fault in proof.faults)
+    examination = await examined_script(node)
+    assert examination.state_from == 0
+    assert examination.logs_from is None
+    assert TIME_LIMIT - 5 <= examination.seconds <= TIME_LIMIT + 2
+    assert any("logs was not found out" in fault for fault in examination.faults)
 
 
 @pytest.mark.parametrize(
@@ -279,26 +279,26 @@ async def test_a_node_that_denies_its_newest_blocks_is_bounded_by_nothing(denial
         eth_getBalance=lambda _block: denial,
         eth_getLogs=lambda _block: denial or error(-32000, "header not found"),
     )
-    proof = await proved_script(node)
-    assert (proof.state_from, proof.logs_from) == (None, None)
-    assert any(fault.startswith("from which block on it has state was not found out") for fault in proof.faults)
+    examination = await examined_script(node)
+    assert (examination.state_from, examination.logs_from) == (None, None)
+    assert any(fault.startswith("from which block on it has state was not found out") for fault in examination.faults)
 
 
 async def test_one_denial_of_the_newest_block_ends_no_search() -> None:
     turns = iter(range(10_000))
     lagging = error(-32000, "header not found")
     node = Scripted(ManualClock(), eth_getBalance=lambda _b: lagging if next(turns) < 2 else "0x0", eth_getLogs=whole)
-    assert (await proved_script(node)).state_from == 0
+    assert (await examined_script(node)).state_from == 0
 
 
-async def test_a_longer_wait_than_the_proof_has_left_ends_it() -> None:
+async def test_a_longer_wait_than_the_examination_has_left_ends_it() -> None:
     refused = Failure(FailureKind.RATE_LIMITED, "HTTP 429", retry_after=3600.0)
     node = Scripted(ManualClock(), eth_getBalance=lambda _block: refused, eth_getLogs=whole)
     node.takes = 0.01
-    proof = await proved_script(node)
+    examination = await examined_script(node)
     assert len(node.asked) <= 3, "calls that were under way when it said so"
-    assert proof.seconds < 1.0
-    assert any("eth_getBalance: HTTP 429" in fault for fault in proof.faults)
+    assert examination.seconds < 1.0
+    assert any("eth_getBalance: HTTP 429" in fault for fault in examination.faults)
 
 
 class Batching(Scripted):
@@ -327,14 +327,14 @@ class Batching(Scripted):
     ],
 )
 async def test_a_batch_is_bounded_by_an_answer_alone(said: Answer | Failure, found: tuple[int, int]) -> None:
-    proof = await proved_script(Batching(ManualClock(), 16, said))
-    assert (proof.batch_most, proof.batch_tried) == found
-    assert any("batches of 16 calls" in fault for fault in proof.faults) is (found[0] is None)
+    examination = await examined_script(Batching(ManualClock(), 16, said))
+    assert (examination.batch_most, examination.batch_tried) == found
+    assert any("batches of 16 calls" in fault for fault in examination.faults) is (found[0] is None)
 
 
 async def test_what_a_node_says_is_cut_and_made_printable() -> None:
     words = "\x1b[31m" + "long " * 200
     node = Scripted(ManualClock(), eth_getBalance=lambda _block: error(-32000, words), eth_getLogs=whole)
-    (fault,) = (await proved_script(node)).faults
+    (fault,) = (await examined_script(node)).faults
     assert fault.isprintable()
     assert len(fault) <= LONGEST_FAULT

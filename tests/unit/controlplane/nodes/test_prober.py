@@ -627,7 +627,7 @@ async def test_of_nodes_that_are_reached_with_another_key_from_now_on_one_alone_
     await prober.adopt(world.settings(each={"a": key, "b": key}))
     await settle()
     assert world.made == ["a", "b", "c", "a", "b"]
-    assert {node.id for heads in world.told for node in heads.nodes if node.proving} == {"a"}
+    assert {node.id for heads in world.told for node in heads.nodes if node.examining} == {"a"}
 
 
 async def test_a_drained_node_is_followed_but_does_not_make_the_head(world: World) -> None:
@@ -691,7 +691,7 @@ async def test_it_follows_simulated_nodes_over_real_sockets() -> None:
         await prober.stop()
 
 
-async def test_a_node_that_joins_at_run_time_is_proved_before_its_head_counts() -> None:
+async def test_a_node_that_joins_at_run_time_is_examined_before_its_head_counts() -> None:
     told: list[NetworkHeads] = []
     async with harmony_nodes(2, head=200) as (old, new):
         old.knobs.lag = 3
@@ -701,15 +701,15 @@ async def test_a_node_that_joins_at_run_time_is_proved_before_its_head_counts() 
         prober = Prober("net", first, publish=told.append)
         await prober.start()
         await until(lambda: told and told[-1].served.head == 197)
-        assert not told[-1].nodes[0].proving, "the nodes of the start serve at once"
+        assert not told[-1].nodes[0].examining, "the nodes of the start serve at once"
         await prober.adopt(both)
-        await until(lambda: told[-1].nodes[-1].proof is not None)
+        await until(lambda: told[-1].nodes[-1].examination is not None)
         await prober.stop()
     joined = [heads for heads in told if len(heads.nodes) == 2]
-    proving = [heads for heads in joined if heads.nodes[1].proving]
-    assert joined[: len(proving)] == proving
-    assert any(heads.nodes[1].chain_ok for heads in proving)
-    assert {heads.served.head for heads in proving} == {197}
-    proof = joined[-1].nodes[1].proof
-    assert (proof.state_from, joined[-1].served.head) == (136, 200)
-    assert "(simulated)" in proof.version
+    examining = [heads for heads in joined if heads.nodes[1].examining]
+    assert joined[: len(examining)] == examining
+    assert any(heads.nodes[1].chain_ok for heads in examining)
+    assert {heads.served.head for heads in examining} == {197}
+    examination = joined[-1].nodes[1].examination
+    assert (examination.state_from, joined[-1].served.head) == (136, 200)
+    assert "(simulated)" in examination.version

@@ -285,7 +285,7 @@ def test_windows_that_are_not_ours_are_not_taken_up(file: QuotaFile, renews: flo
     assert World(file).join("w1").used == 0
 
 
-def test_a_proof_may_use_a_hundredth_of_a_quota_and_what_is_left_of_it() -> None:
+def test_an_examination_may_use_a_hundredth_of_a_quota_and_what_is_left_of_it() -> None:
     world = World(None)
     world.settings = Settings.model_validate(
         {
@@ -310,7 +310,7 @@ def test_a_proof_may_use_a_hundredth_of_a_quota_and_what_is_left_of_it() -> None
     assert [(one.node, one.used) for one in world.quotas.brought()] == [("a", 5070)]
 
 
-def test_what_a_proof_used_is_told_to_the_workers() -> None:
+def test_what_an_examination_used_is_told_to_the_workers() -> None:
     world = World(None)
     place = world.join("w1")
     world.quotas.spend("n", "a", 30)

@@ -126,7 +126,7 @@ def test_batches_stay_within_what_the_node_was_found_to_answer() -> None:
     assert gathering.items == MOST_ITEMS
 
 
-def test_a_node_that_takes_no_batches_gets_none_until_another_proof() -> None:
+def test_a_node_that_takes_no_batches_gets_none_until_another_examination() -> None:
     gathering = Gathering()
     gathering.bound(1)
     gathering.refused(5.0)

@@ -1,8 +1,8 @@
-"""Decides which nodes of a network are proved, and when, and which of them get no calls of clients until then.
+"""Decides which nodes of a network are examined, and when, and which of them get no calls of clients until then.
 
-A node that joins at run time is proved before its weight counts, and so is one that comes back after a long absence or
-with another version of its software. The nodes that are there at the start serve at once, and are proved later, one
-after the other. What a proof found to be missing, or could not find out, is looked for again.
+A node that joins at run time is examined before its weight counts, and so is one that comes back after a long absence
+or with another version of its software. The nodes that are there at the start serve at once, and are examined later,
+one after the other. What an examination found to be missing, or could not find out, is looked for again.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.quotas import Quotas
 from rpcaccel.controlplane.nodes.shadow_calls import Examined, ProbeBudget, budget_of
-from rpcaccel.core.heads.proof import Proof
+from rpcaccel.core.heads.examination import Examination
 
 START_AFTER = 60.0
-"""Seconds after the start at which the nodes that were there then begin to be proved."""
+"""Seconds after the start at which the nodes that were there then begin to be examined."""
 ABSENCE = 3600.0
-"""Seconds without an answered probe after which a node is proved again before it gets calls."""
+"""Seconds without an answered probe after which a node is examined again before it gets calls."""
 BETWEEN = 600.0
-"""Seconds between two proofs of a node at the least, unless it joins, was away, or is proved by hand."""
-MAX_GATED_PROOFS = 4
-"""Nodes of a network that are proved at once while they wait for their first calls."""
+"""Seconds between two examinations of a node at the least, unless it joins, was away, or is examined by hand."""
+MAX_GATED_EXAMINATIONS = 4
+"""Nodes of a network that are examined at once while they wait for their first calls."""
 RENEW_AFTER = 86_400.0
-"""Seconds after which a node is proved again whose proof bounds it: it may have got what it lacked."""
+"""Seconds after which a node is examined again whose examination bounds it: it may have got what it lacked."""
 RETRY_AFTER = 3600.0
-"""Seconds after which a node is proved again of which something was not found out, the first time; then RENEW_AFTER."""
+"""Seconds until a node of which something was not found out is examined again, the first time; then RENEW_AFTER."""
 NEAR = 64
-"""Blocks by which the head of a node may be below the served head when it is proved: less than nodes that prune keep.
+"""Blocks by which the head of a node may be below the served head when it is examined: less than nodes that prune keep.
 One that syncs has the state of all of its few blocks."""
 FORGET_AFTER = 86_400.0
 """Seconds after which a version of a node's software that was not seen again is forgotten."""
@@ -45,35 +45,35 @@ log = structlog.get_logger("rpcaccel.heads")
 
 
 @dataclass(slots=True)
-class _ProofState:
-    """What is known of the proofs of one node."""
+class _ExaminationState:
+    """What is known of the examinations of one node."""
 
     seen_at: float
     """When the node last answered a probe, or joined."""
     due: float | None
-    """When the node is to be proved; None while it is not."""
+    """When the node is to be examined; None while it is not."""
     gated: bool
-    """Does the node wait for its proof before it gets calls of clients?"""
+    """Does the node wait for its examination before it gets calls of clients?"""
     out: bool = False
     """Was the node kept out when it last answered a probe?"""
-    proof: Proof | None = None
+    examination: Examination | None = None
     ended_at: float = float("-inf")
     versions: dict[str, float] = field(default_factory=dict)
     """When each version of its software was last seen."""
     task: asyncio.Task[None] | None = None
-    """The proof that is under way."""
+    """The examination that is under way."""
     gently: bool = False
-    """Did the node serve when that proof began?"""
+    """Did the node serve when that examination began?"""
 
 
-class Proving:
-    """The proofs of the nodes of one network."""
+class ExaminationSchedule:
+    """The examinations of the nodes of one network."""
 
     def __init__(
         self,
         network: str,
         nodes: Mapping[str, ProbeState],
-        examine: Callable[[Examined, Sequence[Examined]], Awaitable[Proof]],
+        examine: Callable[[Examined, Sequence[Examined]], Awaitable[Examination]],
         changed: Callable[[], None],
         clock: Callable[[], float],
         quotas: Quotas | None = None,
@@ -83,10 +83,10 @@ class Proving:
         """
         Args:
             nodes: the nodes by id, as the prober follows them.
-            examine: makes the proof of a node, with other nodes to compare with, by the settings in force.
-            changed: is called when a node begins or ends to be kept out, and when a proof has ended.
+            examine: examines a node, with other nodes to compare with, by the settings in force.
+            changed: is called when a node begins or ends to be kept out, and when an examination has ended.
             quotas: says what nodes may be asked, and counts it; None where nobody counts.
-            wanted: are nodes proved by the settings in force? By hand they are in any case.
+            wanted: are nodes examined by the settings in force? By hand they are in any case.
             served: the served head; -1 while there is none.
         """
         self._network = network
@@ -97,15 +97,15 @@ class Proving:
         self._quotas = quotas
         self._wanted = wanted
         self._served = served
-        self._states: dict[str, _ProofState] = {}
+        self._states: dict[str, _ExaminationState] = {}
         self._started = False
 
     def __repr__(self) -> str:
         gated = sum(one.gated for one in self._states.values())
-        return f"<Proving {self._network} {len(self._states)} nodes, {gated} wait for their proof>"
+        return f"<ExaminationSchedule {self._network} {len(self._states)} nodes, {gated} wait for their examination>"
 
     def start(self) -> None:
-        """From now on, a node that joins is proved before it gets calls."""
+        """From now on, a node that joins is examined before it gets calls."""
         self._started = True
 
     async def stop(self) -> None:
@@ -119,7 +119,7 @@ class Proving:
         now = self._clock()
         due = now if self._started else now + START_AFTER
         gated = self._started and self._wanted() and not (again and self._holds_back)
-        self._states[node_id] = _ProofState(seen_at=now, due=due, gated=gated)
+        self._states[node_id] = _ExaminationState(seen_at=now, due=due, gated=gated)
 
     def left(self, node_id: str) -> asyncio.Task[None] | None:
         """A node is no longer of the network; returns the task that is being cancelled."""
@@ -135,10 +135,10 @@ class Proving:
             state.due, state.gated = now, True
         state.seen_at = now
         if self._is_new(state, "" if probed.claims is None else probed.claims.version):
-            rested = now - state.ended_at >= BETWEEN and state.proof is not None
+            rested = now - state.ended_at >= BETWEEN and state.examination is not None
             state.gated = state.gated or (probed.returned and rested and not self._holds_back)
             soon = max(now, state.ended_at + BETWEEN)
-            if state.due is None or state.proof is not None:
+            if state.due is None or state.examination is not None:
                 state.due = soon if state.due is None else min(soon, state.due)
         if not self._wanted():
             state.due, state.gated = None, False
@@ -148,8 +148,8 @@ class Proving:
             self._changed()
 
     def keeps_out(self, node_id: str) -> bool:
-        """Does the node get no calls of clients until it is proved, since another node of its tier, or of a lower one,
-        is there to answer them?"""
+        """Does the node get no calls of clients until it is examined, since another node of its tier, or of a lower
+        one, is there to answer them?"""
         return self._states[node_id].gated and any(
             one.announces
             and one.answering
@@ -163,12 +163,12 @@ class Proving:
         """Does the weight of the node count for the served head?"""
         return probed.counts and not self.keeps_out(probed.settings.id)
 
-    def proof_of(self, node_id: str) -> Proof | None:
-        """The last proof of the node; None before the first has ended."""
-        return self._states[node_id].proof
+    def last(self, node_id: str) -> Examination | None:
+        """The last examination of the node; None before the first has ended."""
+        return self._states[node_id].examination
 
-    def prove_now(self, node_id: str) -> bool:
-        """Prove a node by hand while it goes on serving; False when there is no such node."""
+    def examine_now(self, node_id: str) -> bool:
+        """Examine a node by hand while it goes on serving; False when there is no such node."""
         state = self._states.get(node_id)
         if state is None:
             return False
@@ -177,15 +177,15 @@ class Proving:
             self._begin(self._nodes[node_id], state)
         return True
 
-    # -- a proof -----------------------------------------------------------------------------------------------------
+    # -- an examination ----------------------------------------------------------------------------------------------
 
     @property
     def _holds_back(self) -> bool:
-        """Does a node wait for its proof already? Of those that served, one alone is kept out at a time: the others
-        have its calls to answer."""
+        """Does a node wait for its examination already? Of those that served, one alone is kept out at a time: the
+        others have its calls to answer."""
         return any(one.gated for one in self._states.values())
 
-    def _is_new(self, state: _ProofState, version: str) -> bool:
+    def _is_new(self, state: _ExaminationState, version: str) -> bool:
         """Is this another version than the node had so far?"""
         now, versions = self._clock(), state.versions
         for old in [one for one, seen_at in versions.items() if now - seen_at >= FORGET_AFTER and one != version]:
@@ -197,8 +197,8 @@ class Proving:
         versions[version] = now
         return not known and not first
 
-    def _begin(self, probed: ProbeState, state: _ProofState) -> None:
-        """Begin the proof of a node that is due, where the node can be proved and there is a place."""
+    def _begin(self, probed: ProbeState, state: _ExaminationState) -> None:
+        """Begin the examination of a node that is due, where the node can be examined and there is a place."""
         if state.task is not None or state.due is None or self._clock() < state.due:
             return
         right = probed.claims is not None and probed.verdict.right is not False
@@ -206,27 +206,27 @@ class Proving:
             return
         gently = not state.gated
         under_way = sum(one.task is not None and one.gently is gently for one in self._states.values())
-        if under_way < (1 if gently else MAX_GATED_PROOFS):
+        if under_way < (1 if gently else MAX_GATED_EXAMINATIONS):
             state.due, state.gently = None, gently
-            state.task = asyncio.create_task(self._run(probed, state), name=f"proof of {probed.settings.id}")
+            state.task = asyncio.create_task(self._run(probed, state), name=f"examination of {probed.settings.id}")
 
-    async def _run(self, probed: ProbeState, state: _ProofState) -> None:
-        before = state.proof
+    async def _run(self, probed: ProbeState, state: _ExaminationState) -> None:
+        before = state.examination
         try:
-            state.proof = await self._prove(probed)
-        except Exception as error:  # a bug in a proof must not keep a good node out
-            log.exception("a proof failed", network=self._network, node=probed.settings.id)
-            state.proof = Proof(at=0.0, faults=(f"the proof itself failed: {type(error).__name__}",))
+            state.examination = await self._examine_beside_peers(probed)
+        except Exception as error:  # a bug in an examination must not keep a good node out
+            log.exception("an examination failed", network=self._network, node=probed.settings.id)
+            state.examination = Examination(at=0.0, faults=(f"the examination itself failed: {type(error).__name__}",))
         finally:
             state.task = None
         state.gated, state.ended_at = False, self._clock()
-        if state.due is None and (wait := _lasts(state.proof, before)) is not None:
+        if state.due is None and (wait := _lasts(state.examination, before)) is not None:
             state.due = state.ended_at + wait
         for node_id, other in self._states.items():
             self._begin(self._nodes[node_id], other)
         self._changed()
 
-    async def _prove(self, probed: ProbeState) -> Proof:
+    async def _examine_beside_peers(self, probed: ProbeState) -> Examination:
         version = "" if probed.claims is None else probed.claims.version
         node = self._examined(probed, version, alone=self.keeps_out(probed.settings.id))
         peers = self._peers(probed.settings.id)
@@ -259,9 +259,8 @@ class Proving:
         return self._quotas.budget(self._network, settings, alone=alone)
 
 
-def _lasts(proof: Proof, before: Proof | None) -> float | None:
-    """Seconds after which a node with this proof, and that one before, is proved again; None where nothing is to be
-    gained."""
-    if proof.faults and (before is None or not before.faults):
+def _lasts(examination: Examination, before: Examination | None) -> float | None:
+    """Seconds until a node with this examination, and that one before, is examined again; None: nothing to gain."""
+    if examination.faults and (before is None or not before.faults):
         return RETRY_AFTER
-    return RENEW_AFTER if proof.faults or proof.bounds else None
+    return RENEW_AFTER if examination.faults or examination.bounds else None

@@ -1,4 +1,4 @@
-"""Calls go to the nodes that by their proofs answer them, as long as there are any."""
+"""Calls go to the nodes that by their examinations answer them, as long as there are any."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.core.heads.proof import Proof
+from rpcaccel.core.heads.examination import Examination
 from rpcaccel.core.nodes.eligibility import Ineligibility, eligible, explain, judge
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
@@ -26,13 +26,13 @@ def logs(first: int, last: int) -> Plan:
     return call("eth_getLogs", first_block=first, block=last, split="logs")
 
 
-def node(id: str = "a", *, roles: frozenset[str] = frozenset(), proving: bool = False, **proof: Any) -> Node:
+def node(id: str = "a", *, roles: frozenset[str] = frozenset(), examining: bool = False, **examination: Any) -> Node:
     made = Node(id, roles=roles)
     made.chain_ok = True
     made.told_head(HEAD, 0.0)
-    made.proven.proving = proving
-    if proof:
-        made.prove(Proof(at=1.0, head=HEAD, **proof), TRACED)
+    made.examined.examining = examining
+    if examination:
+        made.take_examination(Examination(at=1.0, head=HEAD, **examination), TRACED)
     return made
 
 
@@ -47,12 +47,12 @@ BOUNDED = {"state_from": HEAD - 128, "logs_from": 500, "range_most": 100, "trace
         (logs(499, 520), Ineligibility.BEYOND_WINDOW, "answers eth_getLogs for newer blocks only, none below 500"),
         (logs(500, 600), Ineligibility.NONE, ""),
         (logs(500, 601), Ineligibility.TOO_LONG, "answers eth_getLogs for at most 101 blocks at once"),
-        (call("debug_traceCall"), Ineligibility.FOUND_TO_LACK, "had not debug_traceCall when it was proved"),
+        (call("debug_traceCall"), Ineligibility.FOUND_TO_LACK, "had not debug_traceCall when examined"),
         (call("eth_chainId"), Ineligibility.NONE, ""),
         (call("eth_getBlockByNumber", block=3), Ineligibility.NONE, ""),
     ],
 )
-def test_what_a_proof_bounds_is_asked_of_others_and_said(plan: Plan, why: Ineligibility, words: str) -> None:
+def test_what_an_examination_bounds_is_asked_of_others_and_said(plan: Plan, why: Ineligibility, words: str) -> None:
     bounded, whole = node(**BOUNDED), node("b", state_from=0, logs_from=0, range_tried=1024)
     assert judge(bounded, plan, 0.0) is why
     found = explain([bounded, whole], plan, 0.0)
@@ -70,14 +70,14 @@ def test_a_bound_is_a_belief_which_leaves_no_call_without_a_node(plan: Plan) -> 
 
 def test_the_state_that_is_kept_moves_with_the_head() -> None:
     pruned = node(**BOUNDED)
-    proof = pruned.proven.proof
+    examination = pruned.examined.examination
     pruned.told_head(HEAD + 1000, 1.0)
-    pruned.prove(proof, TRACED)
+    pruned.take_examination(examination, TRACED)
     assert judge(pruned, state(HEAD + 1000 - 129), 0.0) is Ineligibility.PRUNED
     assert judge(pruned, state(HEAD + 1000 - 128), 0.0) is Ineligibility.NONE
 
 
-def test_the_operators_word_comes_before_the_proof() -> None:
+def test_the_operators_word_comes_before_the_examination() -> None:
     stated = node(roles=frozenset({"archive"}), **BOUNDED)
     assert judge(stated, state(5), 0.0) is Ineligibility.NONE
     assert stated.has("archive") is True
@@ -87,33 +87,33 @@ def test_the_operators_word_comes_before_the_proof() -> None:
         assert judge(tracing, call("debug_traceCall"), 0.0) is Ineligibility.NONE
 
 
-def test_the_proof_comes_before_the_nodes_own_word() -> None:
+def test_the_examination_comes_before_the_nodes_own_word() -> None:
     boasting = node()
-    boasting.prove(Proof(at=1.0, head=HEAD, state_from=HEAD - 128, roles={"explorer": False}), TRACED)
+    boasting.take_examination(Examination(at=1.0, head=HEAD, state_from=HEAD - 128, roles={"explorer": False}), TRACED)
     boasting.hear({"archive": True, "explorer": True, "auth": True})
     assert (boasting.has("archive"), boasting.has("explorer"), boasting.has("auth")) == (False, False, True)
 
 
-def test_another_proof_ends_what_was_learnt_before_it() -> None:
+def test_another_examination_ends_what_was_learnt_before_it() -> None:
     known = node(state_from=0)
     known.lacks["m"] = 300.0
-    known.prove(known.proven.proof, TRACED)
-    assert known.lacks, "the same proof is told again and again"
-    known.prove(Proof(at=2.0, head=HEAD, state_from=0), TRACED)
+    known.take_examination(known.examined.examination, TRACED)
+    assert known.lacks, "the same examination is told again and again"
+    known.take_examination(Examination(at=2.0, head=HEAD, state_from=0), TRACED)
     assert not known.lacks
-    known.prove(None, TRACED)
-    assert (known.proven.state_from, known.proven.roles) == (0, {})
+    known.take_examination(None, TRACED)
+    assert (known.examined.state_from, known.examined.roles) == (0, {})
 
 
-def test_a_node_that_waits_for_its_proof_gets_no_call_while_another_is_there() -> None:
-    waiting, serving = node(proving=True), node("b")
+def test_a_node_that_waits_for_its_examination_gets_no_call_while_another_is_there() -> None:
+    waiting, serving = node(examining=True), node("b")
     assert eligible([waiting, serving], call(), 0.0).nodes == [serving]
     (refused,) = explain([waiting, serving], call(), 0.0).refused
-    assert refused == (waiting, "node a is being proved by calls in the shadow: it gets calls once that has ended")
+    assert refused == (waiting, "node a is being examined by calls in the shadow: it gets calls once that has ended")
 
 
-def test_a_node_that_waits_for_its_proof_comes_before_one_that_fails() -> None:
-    waiting, failing = node(proving=True), node("b")
+def test_a_node_that_waits_for_its_examination_comes_before_one_that_fails() -> None:
+    waiting, failing = node(examining=True), node("b")
     for _ in range(failing.breaker.settings.failures):
         failing.finish(failing.begin(0.0), "failure", 0.0)
     found = eligible([failing, waiting], call(), 0.0)
@@ -121,4 +121,4 @@ def test_a_node_that_waits_for_its_proof_comes_before_one_that_fails() -> None:
 
 
 def test_its_repr_names_the_bounds() -> None:
-    assert repr(node(**BOUNDED).proven) == "<proven state from 9872, logs from 500, range 100>"
+    assert repr(node(**BOUNDED).examined) == "<examined: state from 9872, logs from 500, range 100>"

@@ -1,7 +1,7 @@
 """What shadow calls showed of a node: how far back it answers, its limits and roles, and its agreement with others.
 
-The control plane makes a proof (controlplane.nodes.examine) and tells it to the workers with the heads. The workers
-send a node no calls that by its proof it would not answer, as long as another node is left.
+The control plane makes an examination (controlplane.nodes.examine) and tells it to the workers with the heads. The
+workers send a node no calls that by its examination it would not answer, as long as another node is left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PeerAgreement(Struct, frozen=True):
     first: Annotated[str, Meta(description="The first difference, in a sentence; empty without one.")] = ""
 
 
-class ProofFindings(Struct, frozen=True, kw_only=True):
+class ExaminationFindings(Struct, frozen=True, kw_only=True):
     """What one node answered to shadow calls. What could not be found out is None."""
 
     seconds: Annotated[float, Meta(description="Seconds that it took.")] = 0.0
@@ -37,7 +37,7 @@ class ProofFindings(Struct, frozen=True, kw_only=True):
         int, Meta(description="Calls that the node was sent, those of batches and repeated ones included.")
     ] = 0
     version: Annotated[str, Meta(description="Of its software, by its own word; empty where it does not tell.")] = ""
-    head: Annotated[int, Meta(description="Of the node, when the proof began.")] = -1
+    head: Annotated[int, Meta(description="Of the node, when the examination began.")] = -1
     roles: Annotated[
         dict[str, bool], Meta(description="Whether it has a role, by its answers to calls that need it.")
     ] = {}
@@ -66,11 +66,11 @@ class ProofFindings(Struct, frozen=True, kw_only=True):
     ] = ()
 
 
-class Proof(ProofFindings, frozen=True, kw_only=True):
+class Examination(ExaminationFindings, frozen=True, kw_only=True):
     """The findings, and what follows from them."""
 
     at: float
-    """When the proof ended: seconds since 1970."""
+    """When the examination ended: seconds since 1970."""
 
     def state_below(self, head: int) -> int:
         """The block below which the node has no state now that `head` is its head; 0 when none is known."""
@@ -89,7 +89,7 @@ class Proof(ProofFindings, frozen=True, kw_only=True):
 
     @property
     def bounds(self) -> bool:
-        """Does the proof keep calls from the node?"""
+        """Does the examination keep calls from the node?"""
         limited = self.range_most is not None or self.batch_most is not None
         return (
             bool(self.state_from or self.logs_from) or limited or self.traces is False or False in self.roles.values()
@@ -101,7 +101,7 @@ class Proof(ProofFindings, frozen=True, kw_only=True):
         return self.roles if self.archive is None else {**self.roles, "archive": self.archive}
 
     def sentences(self) -> Iterator[str]:
-        """The proof in sentences, what is wrong at the end."""
+        """The examination in sentences, what is wrong at the end."""
         yield _reach("state", self.state_from, self.head)
         yield _reach("logs", self.logs_from, self.head)
         if self.range_tried is not None:
@@ -120,10 +120,10 @@ class Proof(ProofFindings, frozen=True, kw_only=True):
         yield from self.faults
 
 
-def outcome(proof: Proof) -> str:
-    """The end of a proof in one sentence, for the log and the event list."""
-    said = "; ".join(proof.sentences())
-    return f"the node is proved ({_many(proof.calls, 'call')} in {proof.seconds:.1f} s): {said}"
+def outcome(examination: Examination) -> str:
+    """The end of an examination in one sentence, for the log and the event list."""
+    said = "; ".join(examination.sentences())
+    return f"the node is examined ({_many(examination.calls, 'call')} in {examination.seconds:.1f} s): {said}"
 
 
 def _reach(what: str, oldest: int | None, head: int) -> str:
