@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import signal
 import time
 from typing import cast
@@ -98,7 +99,13 @@ class Responder:
 
     def _result(self, call: _Call) -> bytes:
         params = bytes(call.params)
-        return block_of(_wanted(params)[0].bytes) if params.startswith(b'[{"bytes"') else self._block
+        if params.startswith(b'[{"bytes"'):
+            return block_of(_wanted(params)[0].bytes)
+        named = _NAMED.match(params)
+        if named is None:
+            return self._block
+        number, hash = (named[1], _ANY_HASH) if len(named[1]) < len(_ANY_HASH) else (_ANY_NUMBER, named[1])
+        return b'{"number":"%b","hash":"%b"%b' % (number, hash, self._block[_START:])
 
     def counts(self) -> bytes:
         """The document that a GET is answered with."""
@@ -106,9 +113,15 @@ class Responder:
         return msgspec.json.encode({**document, "asked": self.asked})
 
 
+_NAMED = re.compile(rb'\["(0x[0-9a-f]+)"')
+"""The block that a call names first, by its number or its hash: a block that did not fit would rightly be refused."""
+_ANY_NUMBER, _ANY_HASH = b"0x1", b"0x" + b"ab" * 32
+_START = len(b'{"number":"","hash":""') + len(_ANY_NUMBER) + len(_ANY_HASH)
+
+
 def block_of(size: int) -> bytes:
     """A block of this many bytes, or the smallest there is."""
-    head = b'{"number":"0x1","hash":"0x%b","extraData":"0x' % (b"ab" * 32)
+    head = b'{"number":"%b","hash":"%b","extraData":"0x' % (_ANY_NUMBER, _ANY_HASH)
     return head + b"0" * max(0, size - len(head) - 2) + b'"}'
 
 

@@ -11,6 +11,7 @@ from rpcaccel.core.heads.served_head import Finality
 from rpcaccel.core.live.header import HeaderForm
 from rpcaccel.core.live.subscription import SubscribeTable
 from rpcaccel.core.plan.rules import LateMember, RuleTable
+from rpcaccel.core.proof.forms import ProofForm
 from rpcaccel.core.replies.error_rules import ErrorTable
 
 
@@ -64,9 +65,9 @@ class RangeLimit(Struct, frozen=True, forbid_unknown_fields=True):
     code: int = -32000
 
 
-class ProofTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """The calls by which a node is proved (controlplane.nodes.examine): the table [chain.proof]. In params `{block}`,
-    `{first}` and `{last}` stand for hex numbers with their quotes. None where the chain has no such call."""
+class ExaminationTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The calls by which a node is examined (controlplane.nodes.examine): the table [chain.examination]. In params
+    `{block}`, `{first}` and `{last}` stand for hex numbers with their quotes. None where the chain has no such call."""
 
     state: Probe | None = None
     """A call about the state of `{block}` that costs little on every node."""
@@ -135,9 +136,10 @@ class Chain(Struct, frozen=True, kw_only=True):
     live: LiveTable
     header: HeaderForm
     """The form of the headers that subscribers are sent, as `live` says."""
-    proof: ProofTable
+    examination: ExaminationTable
     untraced: frozenset[str]
-    """The methods with a rule that a node lacks with that of `ProofTable.traces` (`ProofTable.traced`)."""
+    """The methods with a rule that a node lacks with that of `ExaminationTable.traces` (`ExaminationTable.traced`)."""
+    provable: ProofForm
     ranges: Mapping[str, RangeLimit]
     """Limits of ranges by the form of the result ("blocks" or "logs")."""
     differences: Differences

@@ -14,11 +14,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.chains.chain import Chain, Identity, LiveTable, ProofTable, RangeLimit
+from rpcaccel.chains.chain import Chain, ExaminationTable, Identity, LiveTable, RangeLimit
 from rpcaccel.core.agreement.equality import Differences, Incomparable
 from rpcaccel.core.heads.served_head import Finality
 from rpcaccel.core.live.header import HeaderForm
 from rpcaccel.core.plan.rules import CacheClass, Denied, LateMember, Rule, RuleTable, any_of
+from rpcaccel.core.proof.forms import ProofForm
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable
 from rpcaccel.core.replies.failure import FailureKind
 
@@ -43,7 +44,8 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     tags: frozenset[str]
     identity: Identity
     live: LiveTable = LiveTable()
-    proof: ProofTable = ProofTable()
+    examination: ExaminationTable = ExaminationTable()
+    provable: ProofForm = ProofForm()
     finality_depth: int = 0
     paths: dict[str, str] = {}
     ranges: dict[Literal["blocks", "logs"], RangeLimit] = {}
@@ -145,7 +147,7 @@ def read(name: str, text: str) -> Chain:
     denying = _other(file, name, "denied_from", head.denied_from)
     after = _other(file, name, "errors_from", head.errors_from) or base
     rules = _rules(file, document, base, denying, late)
-    traced = any_of(head.proof.traced)
+    traced = any_of(head.examination.traced)
     return Chain(
         name=name,
         rules=rules,
@@ -165,7 +167,8 @@ def read(name: str, text: str) -> Chain:
             constant={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in head.live.constant.items()},
             extra=head.live.extra_members,
         ),
-        proof=head.proof,
+        examination=head.examination,
+        provable=head.provable,
         untraced=frozenset(rule.method for rule in rules if traced is not None and traced.match(rule.method)),
         ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),
         differences=_differences(head.differences, rules, base),

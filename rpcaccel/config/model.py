@@ -213,6 +213,16 @@ class RuleSettings(Section):
     """For this long after max_age, what differs by node is still served while one call renews it."""
     agree: Whole = Field(default=1, ge=1, le=5)
     """This many nodes must give the same answer to a read before the client gets it."""
+    prove: bool = False
+    """If true, a read of the state is answered with what its block's state root proves, or with an error."""
+
+
+def with_present_names(network: Any) -> Any:
+    """A network's table with `examine` for the switch `prove` of older versions, which was true or false; `examine`
+    holds where both stand."""
+    if not isinstance(network, Mapping) or network.get("prove") not in (True, False, "true", "false"):
+        return network
+    return {"examine": network["prove"], **{key: value for key, value in network.items() if key != "prove"}}
 
 
 class NetworkSettings(Section):
@@ -266,10 +276,12 @@ class NetworkSettings(Section):
     agreement: AgreementSettings = AgreementSettings()
     """How many answers are compared with those of another node."""
     on_disagreement: Literal["warn", "drain"] = "warn"
-    """When others contradict a node beyond chance: "warn" says so, "drain" also drains it, unless it is the last
-    one."""
-    prove: bool = True
-    """If true, nodes are proved by calls in the shadow, those that join at run time before they get calls."""
+    """When an answer of a node is disproved, or others contradict it beyond chance: "warn" says so, "drain" also drains
+    it, unless it is the last one."""
+    prove: Literal["off", "cheap"] = "cheap"
+    """If "cheap", no answer is given that contradicts the call, or the hash of its block: another node is asked."""
+    examine: bool = True
+    """If true, nodes are examined by calls in the shadow, those that join at run time before they get calls."""
     hedge: HedgeSettings = HedgeSettings()
     """A second node asked beside a slow one."""
     budget: BudgetSettings = BudgetSettings()
@@ -289,7 +301,8 @@ class NetworkSettings(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _name_the_nodes(cls, data: Any) -> Any:
+    def _read_names(cls, data: Any) -> Any:
+        data = with_present_names(data)
         nodes = data.get("nodes") if isinstance(data, Mapping) else None
         nodes = nodes.split() if isinstance(nodes, str) else nodes
         return {**data, "nodes": named_nodes(nodes)} if isinstance(nodes, list | tuple) else data

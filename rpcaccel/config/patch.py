@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from rpcaccel.config.errors import Fault, dotted
-from rpcaccel.config.model import MemorySettings, Settings
+from rpcaccel.config.model import MemorySettings, Settings, with_present_names
 from rpcaccel.config.secrets import REVEAL
 from rpcaccel.config.validate import JudgeSettings, validate
 
@@ -40,10 +40,18 @@ def apply(
     {"networks": {"harmony-s0": {"nodes": {"a": {"weight": 0}, "b": null}}}} sets one weight and removes one node; a new
     id adds a node behind the others, and a list replaces all nodes. null puts a key back to its default. `judge`
     returns broken rules that the settings alone do not show."""
-    merged = _said(merge(to_table(settings, reveal=True), change))
+    merged = _said(merge(to_table(settings, reveal=True), present(change)))
     faults = _renamed(merged)
     result = validate(_listed(merged), judge=judge)
     return faults + _by_id(result, merged) if isinstance(result, list) else faults or result
+
+
+def present(change: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The change with the settings of its networks under the names that they have now."""
+    networks = change.get("networks")
+    if not isinstance(networks, Mapping):
+        return change
+    return {**change, "networks": {name: with_present_names(network) for name, network in networks.items()}}
 
 
 def _said(document: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from rpcaccel.config.model import (
     Settings,
 )
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
-from rpcaccel.config.value_types import may_agree, methods_of
+from rpcaccel.config.value_types import may_agree, methods_of, provable_reads
 from rpcaccel.stores import driver_of
 
 OPEN = (
@@ -156,6 +156,7 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
     if not any(node.weight for node in network.nodes):
         yield Misfit((*path, "nodes"), "weights of 0 alone", "a node with a weight above 0: others get no calls")
     yield from _agreement(path, network)
+    yield from _proof(path, network)
     if not network.rules:
         return
     known = methods_of(network.chain)
@@ -182,6 +183,20 @@ def _agreement(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
             yield Misfit(where, str(rule.agree), f"at most the {len(network.nodes)} nodes of {path[-1]}")
         elif rule.agree > 1 and not may_agree(network.chain, method):
             yield Misfit(where, str(rule.agree), f"1: {method} is no read that several nodes would answer alike")
+
+
+def _proof(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
+    """Proof that no answer could ever have."""
+    for method, rule in network.rules.items():
+        where = (*path, "rules", method, "prove")
+        if not rule.prove:
+            continue
+        if not provable_reads(network.chain, method):
+            there = ", ".join(provable_reads(network.chain, "*")) or "there are none"
+            expected = f"false: {method} is none of the reads of {network.chain} that can be proved: {there}"
+            yield Misfit(where, "true", expected)
+        elif network.prove == "off":
+            yield Misfit(where, "true", f'false: {dotted((*path, "prove"))} is "off", so that no answer is judged')
 
 
 NO_NETWORK = "at least one network: give node URLs, or a [networks.NAME] table with nodes"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -235,6 +236,13 @@ def may_agree(chain: str, method: str) -> bool:
 
     rule = load(chain).rules.get(method)
     return not rule.known or rule.agreeable
+
+
+def provable_reads(chain: str, pattern: str) -> list[str]:
+    """The reads of this name, or that this pattern fits, whose answers the chain's nodes can be asked to prove."""
+    from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- likewise
+
+    return sorted(rule.method for rule in load(chain).rules if rule.part and fnmatchcase(rule.method, pattern))
 
 
 def trace_receiver(address: str) -> str:

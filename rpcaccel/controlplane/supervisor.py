@@ -87,7 +87,7 @@ class Supervisor:
         self._listen = ""
         self.links: list[Link] = []
         self._quotas = Quotas(lambda: self.settings, self.links)
-        self._probers = Probers(self._publish, announce=self._announce, quotas=self._quotas, proofs=self._hear_proof)
+        self._probers = Probers(self._publish, announce=self._announce, quotas=self._quotas, examined=self._tell_notice)
         self._history = History()
         self._history_keeper = HistoryKeeper(self._history)
         self.overview = SupervisorView(
@@ -133,7 +133,7 @@ class Supervisor:
         self.purged = self._hosts.purged
         self.probe = self._probers.probe_now
         self.try_node = self._probers.try_node
-        self.prove = self._probers.prove_now
+        self.examine = self._probers.examine_now
 
     @property
     def settings(self) -> Settings:
@@ -334,19 +334,17 @@ class Supervisor:
         del self._rewrites[network]
 
     async def _drain_wrong(self, network: str, node: str) -> bool:
-        """Drain a node whose answers others contradict, unless no other node of the network takes calls. Returns
-        whether it is drained."""
+        """Drain a node whose answers are wrong, unless no other node of the network takes calls. Returns whether it is
+        drained."""
         mine = [view for view in self.overview.frame().nodes if view.network == network]
         if not any(view.eligible for view in mine if view.id != node):
-            log.warning("a node is contradicted more than by chance, and is the last that takes calls", node=node)
+            log.warning("a node that gives wrong answers is the last that takes calls", node=node)
             return False
         change = {"networks": {network: {"nodes": {node: {"drain": True}}}}}
         try:
-            await self.ledger.change(
-                change, AGREEMENT_AUTHOR, why="other nodes contradict it more often than by chance"
-            )
+            await self.ledger.change(change, AGREEMENT_AUTHOR, why="its answers are wrong, and not by chance")
         except (InvalidSettingsError, RefusedError) as error:
-            log.error("a node that is contradicted is not drained", node=node, reason=str(error))  # noqa: TRY400
+            log.error("a node that gives wrong answers is not drained", node=node, reason=str(error))  # noqa: TRY400
             return False
         return True
 
@@ -414,8 +412,8 @@ class Supervisor:
         if all(name in known and known[name].served.head >= 0 for name in self.settings.networks):
             self._told.set()
 
-    def _hear_proof(self, network: str, notice: LogNotice) -> None:
-        self.events.tell("proof", {"network": network, "id": notice.node, "text": notice.text, "at": time.time()})
+    def _tell_notice(self, network: str, notice: LogNotice) -> None:
+        self.events.tell("examination", {"network": network, "id": notice.node, "text": notice.text, "at": time.time()})
 
     def _announce(self, announced: Announced) -> None:
         """Pass a block that a node pushed on to every worker."""

@@ -13,6 +13,7 @@ from rpcaccel.core.live.subscription import HEADS, LOGS, PENDING, Replay, Subscr
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.proof.forms import ProofForm
 from rpcaccel.core.wire.jsonrpc import Invalid
 
 
@@ -93,6 +94,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """The eligible nodes, in the order in which they would be asked."""
     refused: tuple[RefusedNode, ...] = ()
     forced: bool = False
+    proof: str = ""
+    """A sentence saying how the answer of a node is judged by arithmetic; empty when no node is asked."""
     live: tuple[str, ...] = ()
     """Sentences saying what a subscribe or an unsubscribe does; empty for all other calls, which alone are taken to
     nodes."""
@@ -105,11 +108,12 @@ def keeping(
     if plan.local is not None:
         return ("the proxy answers it itself: no node is asked, nothing is kept",)
     if not plan.kept:
-        return (*_agreeing(plan), _not_kept(plan, view))
-    said = list(_agreeing(plan))
+        return (*_surely(plan), _not_kept(plan, view))
+    said = list(_surely(plan))
     if plan.range is not None:
         said.append("a range: put together from pieces where the settings allow it, each kept by itself once final")
     if plan.key is not None:
+        disk = disk and not plan.rule.prove
         said.append(_lasting(plan, block_time, shared=shared and plan.key in plan.shared_keys, disk=disk))
     if plan.head_key is not None:
         until = "an answer that may still change" if plan.key is not None else "an answer"
@@ -127,13 +131,57 @@ def keeping(
     return tuple(said)
 
 
-def _agreeing(plan: Plan) -> tuple[str, ...]:
-    """A sentence about a read that several nodes must answer alike; none for all other calls."""
+def _surely(plan: Plan) -> tuple[str, ...]:
+    """A sentence about a read that must be proved, or that several nodes must answer alike; none for all others."""
     wanted = plan.rule.agree
+    if plan.rule.prove:
+        return (f"proved by the state root of its block, or not answered: a proof of the account is asked for, and its "
+                f"answer is kept in memory, the proof wherever its own rule says ({plan.rule.origin})",)  # fmt: skip
     if wanted == 1:
         return ()
     said = plan.rule.origin or "a route"
     return (f"{wanted} nodes are asked at once and must give the same answer, a further one decides ({said})",)
+
+
+_BLOCK_BYTES = 120
+"""Bytes at the end of params in which the reference to a block stands."""
+_BRANCH = "judged against the call and the served branch"
+_JUDGED = {
+    "block": ("proved by the hash of its block", f"{_BRANCH}; the chain's headers cannot be rebuilt"),
+    "state": ("proved by the state root of its block", "not proved: the chain's headers cannot be rebuilt"),
+    "transaction": ("proved by its hash", f"{_BRANCH}; the chain's transactions cannot be rebuilt"),
+    "receipt": (f"{_BRANCH}, and by the bloom of its logs", ""),
+    "receipts": (f"{_BRANCH}, and by the blooms of their logs and the sums of their gas", ""),
+    "logs": ("judged against the filter and the served branch, and by the blooms of blocks", ""),
+}
+"""How an answer is judged (core.proof.judge), by what it shows; and where the chain's hashes cannot be rebuilt."""
+
+
+def proving(plan: Plan, form: ProofForm, unknown: str = "", *, proves: bool) -> str:
+    """A sentence saying how the answer of a node is judged; none where no node is asked.
+
+    Args:
+        unknown: what of its answers the chain was found to hash in an unknown way, in words.
+        proves: are answers of the network judged?
+    """
+    shows = plan.rule.shows
+    if plan.local is not None or plan.rule.kind == "subscribe":
+        return ""
+    if plan.rule.prove and not plan.pending:
+        return "proved by the state root of its block"
+    if not shows:
+        return "not proved: the method shows nothing that is hashed"
+    if not proves:
+        return "not proved: the settings switch it off (prove)"
+    if plan.pending:
+        return "not proved: the block is not made yet"
+    if shows == "state" and plan.block is None and b"0x" not in plan.params[-_BLOCK_BYTES:]:
+        return "not proved: the call names its block by neither number nor hash"
+    if unknown:
+        return f"{_BRANCH}; nodes agree that the chain hashes a {unknown} in another way than this program knows"
+    rebuilt, otherwise = _JUDGED[shows]
+    there = form.transactions if shows == "transaction" else form.header.members
+    return rebuilt if there or not otherwise else otherwise
 
 
 def living(plan: Plan, table: SubscribeTable, replay: Replay, *, sockets: bool) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ STEADY = {
         ("SLOW_START", "0"),
         ("OUTLIERS__FACTOR", "0"),
         ("AGREEMENT__SHARE", "0"),
-        ("PROVE", "false"),
+        ("EXAMINE", "false"),
     )
 }
 """No call is made that no client made, and a node that comes back has its whole share at once: what nodes are asked

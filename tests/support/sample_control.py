@@ -20,7 +20,7 @@ from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.identity import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 from tests.support.sample_errors import sample_log
-from tests.support.sample_worth import sample_proof
+from tests.support.sample_worth import well_examined
 
 NODES = ["https://u:s3cret-token@a.example/key,weight=5,id=a", "https://b.example,id=b", "http://10.0.0.7:9500,id=c"]
 
@@ -92,9 +92,9 @@ class SampleControl:
             NodeHead(id="a", head=7, chain_ok=True, answering=True) if (network, node) == ("harmony-s0", "a") else None
         )
 
-    def prove(self, network: str, node: str) -> NodeHead | None:
-        """Node a was proved before; no other is there."""
-        return NodeHead(id="a", proof=sample_proof()) if (network, node) == ("harmony-s0", "a") else None
+    def examine(self, network: str, node: str) -> NodeHead | None:
+        """Node a was examined before; no other is there."""
+        return NodeHead(id="a", examination=well_examined()) if (network, node) == ("harmony-s0", "a") else None
 
     async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
         """Every node has block 7 of the right chain."""

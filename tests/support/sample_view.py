@@ -213,6 +213,9 @@ class SampleView:
             return
         node.answered(seconds, size, methods=[method])
         cell.done(AnswerSource.NODE, seconds, size, steps=steps)
+        if method == "hmyv2_getBlocks":
+            cell.judged(rng.choices(["proved", "not_provable", "unsure", "doubted"], [90, 8, 1, 1])[0])
+            cell.proof_seconds += 0.00021
         if cache is CacheClass.NEVER:
             cell.skipped("never kept")
 

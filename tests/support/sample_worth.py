@@ -1,4 +1,4 @@
-"""Made-up proofs of nodes and cases of disagreement, for the admin side and the page."""
+"""Made-up examinations of nodes and cases of disagreement, for the admin side and the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.snapshot import NodeView, Notice
 from rpcaccel.core.agreement.cases import Case, CaseAnswer
-from rpcaccel.core.heads.proof import PeerAgreement, Proof
+from rpcaccel.core.heads.examination import Examination, PeerAgreement
 from rpcaccel.core.nodes.limits import QuotaUse
 from tests.support.sample_view import NETWORK, SampleView
 
@@ -17,8 +17,8 @@ AT = 1_800_000_000.0
 RIGHT, WRONG = '{"balance":"0x2a"}', '{"balance":"0x29"}'
 
 
-def sample_proof(**more: Any) -> Proof:
-    """The proof of a node that keeps the newest states alone, and agrees with the others."""
+def well_examined(**more: Any) -> Examination:
+    """The examination of a node that keeps the newest states alone, and agrees with the others."""
     found: dict[str, Any] = {
         "seconds": 1.53,
         "calls": 98,
@@ -33,15 +33,15 @@ def sample_proof(**more: Any) -> Proof:
         "agreement": PeerAgreement(compared=12),
         "latency": {"hmyv2_getBlocks": 0.0412, "hmyv2_blockNumber": 0.0183, "hmyv2_call": 0.0206},
     }
-    return Proof(at=AT, head=HEAD, **{**found, **more})
+    return Examination(at=AT, head=HEAD, **{**found, **more})
 
 
-def poor_proof() -> Proof:
-    """The proof of a node that gave another answer than the others, and of which not everything was found out."""
+def poorly_examined() -> Examination:
+    """The examination of a node that gave another answer than the others, and of which not everything was found out."""
     agreement = PeerAgreement(compared=9, differing=1, first="balance: 0x29, not 0x2a as node a says")
     faults = ("how far back its logs reach was not found out: no answer within 10 s",)
     unknown: dict[str, Any] = {"logs_from": None, "range_most": None, "range_tried": None, "traces": None, "roles": {}}
-    return sample_proof(state_from=HEAD + 1, batch_most=1, agreement=agreement, faults=faults, latency={}, **unknown)
+    return well_examined(state_from=HEAD + 1, batch_most=1, agreement=agreement, faults=faults, latency={}, **unknown)
 
 
 def sample_case(**more: Any) -> Case:
@@ -60,7 +60,8 @@ def sample_case(**more: Any) -> Case:
 
 
 def sample_cases() -> list[Case]:
-    """Two cases in which a node was contradicted and one that nobody could decide, with an answer that is cut short."""
+    """Two cases in which a node was contradicted, one that nobody could decide, with an answer that is cut short, and
+    a false answer."""
     long = '[{"address":"0x5a","data":"' + "0" * 1973
     logs = (
         CaseAnswer(node="a", head=HEAD, text=long, size=412_000),
@@ -78,14 +79,25 @@ def sample_cases() -> list[Case]:
             answers=logs,
             minority=(),
         ),
+        sample_case(
+            at=AT - 90_000,
+            method="hmyv2_getBlockByNumber",
+            params="[61100000,{}]",
+            block=61_100_000,
+            difference="it has another hash of block 61100000 than the branch that is served",
+            answers=(CaseAnswer(node="c", head=HEAD, text='{"hash":"0xbad"}', size=16),),
+            minority=("c",),
+            disproved=True,
+        ),
     ]
 
 
 def compared(view: SampleView) -> None:
-    """Let the answers of nodes a and b be compared."""
+    """Let the answers of nodes a and b be compared, and one of c be false."""
     good, bad = view.tally.node(NETWORK, "a"), view.tally.node(NETWORK, "b")
     good.compared, good.undecided = 512, 1
     bad.compared, bad.minority, bad.undecided, bad.false_hashes = 31, 2, 1, 3
+    view.tally.node(NETWORK, "c").disproved = 1
 
 
 def suspect(view: SampleView) -> None:
@@ -98,13 +110,13 @@ def suspect(view: SampleView) -> None:
     view.node_list[1] = replace(view.node_list[1], suspect=True)
 
 
-def prove(view: SampleView) -> None:
-    """Let node a be proved, b with faults, c not yet, and a new node d be on its way."""
-    shadow = "calls in the shadow show what it has and whether it is right: it gets calls once that has ended"
-    for at, proof in ((0, sample_proof()), (1, poor_proof())):
-        view.node_list[at] = replace(view.node_list[at], proof=proof)
+def examine(view: SampleView) -> None:
+    """Let node a be examined, b with faults, c not yet, and a new node d be on its way."""
+    why = "calls in the shadow show what it has and whether it is right: it gets calls once that has ended"
+    for at, examination in ((0, well_examined()), (1, poorly_examined())):
+        view.node_list[at] = replace(view.node_list[at], examination=examination)
     view.node_list.append(
-        NodeView(network=NETWORK, id="d", address="d.example:443", eligible=False, state="proving", why=shadow, since=4)
+        NodeView(network=NETWORK, id="d", address="d.example:443", eligible=False, state="examining", why=why, since=4)
     )
 
 

@@ -106,8 +106,8 @@ class Control(Protocol):
         """Probe a node at once; None when there is no such node."""
         ...
 
-    def prove(self, network: str, node: str) -> NodeHead | None:
-        """Begin to prove a node; returns what is known of it until then, and None when there is no such node."""
+    def examine(self, network: str, node: str) -> NodeHead | None:
+        """Begin to examine a node; returns what is known of it until then, and None when there is no such node."""
         ...
 
     async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:

@@ -38,7 +38,7 @@ from rpcaccel.controlplane.settings.ledger import (
     RefusedError,
     UnknownRevisionError,
 )
-from rpcaccel.controlplane.stats.summaries import ProofNow, extended, proof_document
+from rpcaccel.controlplane.stats.summaries import ExaminationNow, examination_document, extended
 from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core import client_limits
 from rpcaccel.core.heads.identity import NodeTrial
@@ -152,13 +152,13 @@ class ProbeOutcome(Struct, frozen=True, kw_only=True):
     note: Annotated[str, Meta(description="A sentence when something is wrong.")]
 
 
-class ProofBegun(Struct, frozen=True):
-    """A node whose proof begins; the event `proof` tells when it has ended."""
+class ExamineReply(Struct, frozen=True):
+    """A node whose examination begins; the event `examination` tells when it has ended."""
 
     network: str
     id: str
-    proving: Annotated[bool, Meta(description="Does it get no calls until then?")]
-    proof: Annotated[ProofNow | None, Meta(description="The last proof before this one.")]
+    examining: Annotated[bool, Meta(description="Does it get no calls until then?")]
+    examination: Annotated[ExaminationNow | None, Meta(description="The last examination before this one.")]
 
 
 class NodeTrialRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -262,13 +262,13 @@ class ChangeRoutes:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
         return extended(ProbeOutcome, head, network=network, head=head.head if head.head >= 0 else None)
 
-    async def prove(self, request: web.Request) -> ProofBegun:
-        """Prove a node again; it goes on serving meanwhile."""
+    async def examine(self, request: web.Request) -> ExamineReply:
+        """Examine a node again; it goes on serving meanwhile."""
         network, node = request.match_info["network"], request.match_info["id"]
-        head = self.control.prove(network, node)
+        head = self.control.examine(network, node)
         if head is None:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
-        return ProofBegun(network, node, head.proving, proof_document(head.proof))
+        return ExamineReply(network, node, head.examining, examination_document(head.examination))
 
     async def test_node(self, request: web.Request) -> NodeTrial:
         """Probe a node that is not in the settings, and compare it with a network that it may be added to."""

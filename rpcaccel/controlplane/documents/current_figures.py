@@ -20,25 +20,26 @@ from rpcaccel.controlplane.stats.history import History, Window, by_method, spar
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeStanding, NodeView
 from rpcaccel.controlplane.stats.summaries import (
     At,
+    ExaminationNow,
     Iso,
     Looked,
     MethodFigures,
     PerSecond,
-    ProofNow,
     Quantiles,
     Readings,
     Seconds,
     Share,
     SubscriptionFigures,
+    examination_document,
     extended,
     iso,
     method_figures,
-    proof_document,
     quantiles,
     rate,
     readings,
     readings_by_network,
     subscription_figures,
+    sum_by_reason,
 )
 from rpcaccel.core.nodes.limits import QuotaUse
 from rpcaccel.core.replies.failure import is_node_fault
@@ -154,7 +155,7 @@ class NodeNow(NodeStanding, frozen=True, kw_only=True):
     """A node: its state, gauges as they are, totals since the start, and the last minute."""
 
     quota: list[QuotaNow]
-    proof: Annotated[ProofNow | None, Meta(description="The last proof; null before the first has ended.")]
+    examination: Annotated[ExaminationNow | None, Meta(description="The last one; null before the first has ended.")]
     share_wanted: Annotated[float | None, Meta(description="Of the calls of its network, as the weights ask for.")]
     share_got: Annotated[float | None, Meta(description="Of the calls of its network, in the last 10 s.")]
     calls_per_second: PerSecond | None
@@ -185,6 +186,15 @@ class MethodNow(MethodFigures, frozen=True, kw_only=True):
     method: str
     classes: Annotated[list[str], Meta(description="Cache classes it was called under.")]
     calls_total: Annotated[int, Meta(description="Since the start.")]
+    proofs: Annotated[
+        dict[str, int],
+        Meta(
+            description="Answers of nodes judged by arithmetic since the start: proved, consistent (nothing "
+            "contradicts them), not_provable, unsure (what proves them could not be had), doubted (a second node was "
+            "asked), disproved (false, and not given)."
+        ),
+    ]
+    proof_seconds: Annotated[float, Meta(description="That judging them took the proxy.")]
     share: Annotated[float | None, Meta(description="Of all calls in the last minute.")]
 
 
@@ -283,7 +293,7 @@ def nodes(frame: Frame, history: History) -> Nodes:
                 NodeNow,
                 node,
                 quota=[_quota(use) for use in node.quota],
-                proof=proof_document(node.proof),
+                examination=examination_document(node.examination),
                 share_wanted=_share_wanted(node, frame.nodes),
                 calls_per_second=rate(_attempts(recent, node), window),
                 share_got=ratio(
@@ -311,6 +321,8 @@ def methods(frame: Frame, history: History) -> Methods:
                 method=method,
                 classes=sorted({str(cell.cache) for cell in cells if cell.calls}),
                 calls_total=sum(cell.calls for cell in cells),
+                proofs=sum_by_reason(cell.proofs for cell in cells),
+                proof_seconds=sum(cell.proof_seconds for cell in cells),
                 share=ratio(sum(cell.calls for cell in recent.get((network, method), [])), calls),
             )
             for (network, method), cells in by_method(frame.snapshot.cells).items()

@@ -14,7 +14,7 @@ from rpcaccel.controlplane.documents.worth import Gathered, cost_of_a_call
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.node_history import NodeSum, Over, PastTotal
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from rpcaccel.controlplane.stats.summaries import ProofNow, Seconds, Share, extended, iso, proof_document
+from rpcaccel.controlplane.stats.summaries import ExaminationNow, Seconds, Share, examination_document, extended, iso
 from rpcaccel.core.agreement.cases import Case, CaseFacts
 from rpcaccel.core.stats.comparison import compare, pool
 from rpcaccel.core.stats.histogram import Histogram
@@ -30,13 +30,14 @@ High = Annotated[float | None, Meta(description="Upper end of the ratio's spread
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """How the answers of a node agreed with those of others."""
+    """How the answers of a node agreed with those of others, and with the blocks that they are about."""
 
     compared: Annotated[int, Meta(description="Answers that were compared with another node's.")]
     minority: Annotated[int, Meta(description="Comparisons in which two others contradicted it.")]
     undecided: Annotated[int, Meta(description="Comparisons that no third node could decide.")]
     false_hashes: Annotated[int, Meta(description="Answers whose logs named a block hash that the block lacks.")]
-    suspect: Annotated[bool, Meta(description="Is it contradicted more often than by chance now?")]
+    disproved: Annotated[int, Meta(description="Answers that contradicted the call or the hash of their block.")]
+    suspect: Annotated[bool, Meta(description="Are its answers wrong now: disproved, or contradicted beyond chance?")]
 
 
 class MethodCompared(Struct, frozen=True, kw_only=True):
@@ -96,7 +97,7 @@ class NodeReported(Struct, frozen=True, kw_only=True):
     lag: LagReported
     quota: list[QuotaProjected]
     cost: Annotated[float | None, Meta(description="Of its calls, in `currency`; null where the network has no price.")]
-    proof: Annotated[ProofNow | None, Meta(description="What shadow calls showed; null before the first proof.")]
+    examination: Annotated[ExaminationNow | None, Meta(description="What shadow calls showed; null before the first.")]
     suggested_weight: Annotated[
         SuggestedWeight | None, Meta(description="By the last hour; null where no other weight is suggested.")
     ]
@@ -177,6 +178,7 @@ def _node(
             minority=one.minority,
             undecided=one.undecided,
             false_hashes=one.false_hashes,
+            disproved=one.disproved,
             suspect=view.suspect,
         ),
         latency=_latency(one, whole),
@@ -185,7 +187,7 @@ def _node(
         lag=LagReported(p50=one.lag(0.5), p99=one.lag(0.99), behind_share=ratio(one.behind, one.looks)),
         quota=_quota(view, network, one, gathered, past),
         cost=one.calls * network.price / A_MILLION if network.price else None,
-        proof=proof_document(view.proof),
+        examination=examination_document(view.examination),
         suggested_weight=made.weights.get(view.id),
     )
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rpcaccel.config.errors import RETIRED, ConfigError, Path, dotted
 from rpcaccel.config.model import Settings
-from rpcaccel.config.patch import apply, to_table
+from rpcaccel.config.patch import apply, present, to_table
 
 
 class Told(NamedTuple):
@@ -41,7 +41,7 @@ def newest(
     """The overlay without settings that flags or variables have set since it was saved, and sentences about such
     conflicts. The newer value holds: a flag with the value in `before` was there when the change was made; a flag with
     another value, or a new one, was given after it."""
-    kept = dict(overlay)
+    kept = dict(present(overlay))
     said = []
     for one in told:
         if _at(kept, one.path) is _ABSENT:

@@ -22,7 +22,7 @@ from rpcaccel.core.stats.error_log import ErrorLog
 
 UNKNOWN_BLOCK_TIME = 12.0
 """Seconds that a block is taken to need at the most while the block time is not known."""
-WELL = frozenset({"serving", "proving", "cordoned", "drained"})
+WELL = frozenset({"serving", "examining", "cordoned", "drained"})
 """States of a node about which nothing is said."""
 CALLS_SECONDS = 60.0
 """Seconds that are looked back for calls that fail."""
@@ -52,6 +52,7 @@ _KINDS = {
     FailureKind.NOT_JSON_RPC.value: "answers that are no JSON-RPC",
     FailureKind.WRONG_ID.value: "answers to other calls",
     FailureKind.IMPOSSIBLE.value: "results that cannot be",
+    FailureKind.DISPROVED.value: "answers that are false",
     FailureKind.DISAGREED.value: "nodes that had to agree differ",
     FailureKind.RATE_LIMITED.value: "nodes limit the rate",
     FailureKind.UNAUTHORIZED.value: "nodes refuse the key",

@@ -18,7 +18,7 @@ Over = Literal["hour", "day"]
 LAGS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 1000, 10_000)
 """Upper bounds of the buckets of lags, in blocks (inclusive)."""
 _LAG_NAMES = [*map(str, LAGS), "more"]
-_AGREEMENT = ("compared", "minority", "undecided", "false_hashes")
+_AGREEMENT = ("compared", "minority", "undecided", "false_hashes", "disproved")
 
 
 class NodeSum(Struct, eq=False):
@@ -36,6 +36,7 @@ class NodeSum(Struct, eq=False):
     minority: int = 0
     undecided: int = 0
     false_hashes: int = 0
+    disproved: int = 0
     behind: int = 0
     """Looks at which it was behind for longer than a new block needs to reach it."""
     lags: list[int] = field(default_factory=lambda: [0] * len(_LAG_NAMES))

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from rpcaccel.controlplane.stats.snapshot import Frame
-from rpcaccel.core.heads.proof import outcome
+from rpcaccel.core.heads.examination import outcome
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.stats.counters import SHARED_TIER, Tier
 
@@ -27,15 +27,15 @@ class LogNotice(Struct, frozen=True):
     text: str
     node: str = ""
     """The id of the node; empty when the line is about the network."""
-    proof: bool = False
-    """Is the line about a proof of the node that begins or has ended?"""
+    examination: bool = False
+    """Is the line about an examination of the node that begins or has ended?"""
 
 
 def changes(before: NetworkHeads | None, now: NetworkHeads) -> Iterator[LogNotice]:
     """The lines about a change of heads from `before` to `now`. Lag is left to the page, since it comes and goes."""
     known = {} if before is None else {node.id: node for node in before.nodes}
     for node in now.nodes:
-        yield from _proof_changes(known.get(node.id), node)
+        yield from _examination_changes(known.get(node.id), node)
         was, is_now = _standing(known.get(node.id)), _standing(node)
         if is_now == was:
             continue
@@ -51,14 +51,14 @@ def changes(before: NetworkHeads | None, now: NetworkHeads) -> Iterator[LogNotic
         yield LogNotice("info", f"the head is followed again, at block {now.served.head}")
 
 
-def _proof_changes(before: NodeHead | None, now: NodeHead) -> Iterator[LogNotice]:
-    """The lines about a node that waits for its proof, and about a proof that has ended."""
-    if now.proving and not (before is not None and before.proving):
-        yield LogNotice("info", "the node is proved by calls in the shadow before it gets calls", now.id, proof=True)
-    proof, last = now.proof, None if before is None else before.proof
-    if proof is not None and (last is None or last.at != proof.at):
-        wrong = proof.agreement.differing or proof.faults
-        yield LogNotice("warning" if wrong else "info", outcome(proof), now.id, proof=True)
+def _examination_changes(before: NodeHead | None, now: NodeHead) -> Iterator[LogNotice]:
+    """The lines about a node that waits for its examination, and about one that has ended."""
+    if now.examining and not (before is not None and before.examining):
+        yield LogNotice("info", "the node is examined by shadow calls before it gets calls", now.id, examination=True)
+    examination, last = now.examination, None if before is None else before.examination
+    if examination is not None and (last is None or last.at != examination.at):
+        wrong = examination.agreement.differing or examination.faults
+        yield LogNotice("warning" if wrong else "info", outcome(examination), now.id, examination=True)
 
 
 def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:

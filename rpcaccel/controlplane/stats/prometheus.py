@@ -25,6 +25,7 @@ from prometheus_client.utils import floatToGoString
 import rpcaccel
 from rpcaccel.controlplane.stats.history import by_method
 from rpcaccel.controlplane.stats.snapshot import Frame
+from rpcaccel.controlplane.stats.summaries import sum_by_reason
 from rpcaccel.core.stats.counters import (
     REMOVES,
     AnswerSource,
@@ -93,6 +94,11 @@ EXPOSED: tuple[Exposed, ...] = (
             ("network", "class", "reason")),
     Exposed("rpcaccel_cache_refreshes_total", "counter", "Answers fetched again when the head moved, unasked.",
             ("network", "class")),
+    Exposed("rpcaccel_proofs_total", "counter",
+            "Answers judged by arithmetic: proved, consistent, not_provable, unsure, doubted, disproved.",
+            ("network", "method", "standing")),
+    Exposed("rpcaccel_proof_seconds_total", "counter", "Time of the event loop spent on judging answers.",
+            ("network", "method")),
     Exposed("rpcaccel_step_seconds", "histogram", "Time spent in one stage of a call: of the disk and Redis, a lookup.",
             ("step",), value="steps"),
     Exposed("rpcaccel_tier_up", "gauge", "1 while every worker can use the cache tier.", ("tier",), value="up"),
@@ -173,6 +179,8 @@ EXPOSED: tuple[Exposed, ...] = (
             value="undecided"),
     Exposed("rpcaccel_node_false_hashes_total", "counter",
             "Answers whose logs named a block hash that the block does not have.", _NODE, value="false_hashes"),
+    Exposed("rpcaccel_node_disproved_total", "counter",
+            "Answers that contradicted the call or the hash of their block.", _NODE, value="disproved"),
     Exposed("rpcaccel_node_concurrency_limit", "gauge", "Light calls it may have at once, as it has shown.", _NODE),
     Exposed("rpcaccel_node_quota_used", "gauge", "Calls used of the node's quota in this window.", (*_NODE, "window")),
     Exposed("rpcaccel_node_quota_limit", "gauge", "Calls in the node's quota.", (*_NODE, "window")),
@@ -375,6 +383,10 @@ def _calls(cells: Iterable[Cell]) -> Iterator[Sample]:
         yield "calls_total", client_errors, (*named, "client_error")
         yield "calls_total", refused, (*named, "refused")
         yield "result_bytes_total", sum(cell.size for cell in same), named
+        if proofs := sum_by_reason(cell.proofs for cell in same):
+            yield "proof_seconds_total", sum(cell.proof_seconds for cell in same), named
+        for standing, count in proofs.items():
+            yield "proofs_total", count, (*named, standing)
 
 
 def _cache(cells: Iterable[Cell]) -> Iterator[Sample]:

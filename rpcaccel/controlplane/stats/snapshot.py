@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from rpcaccel import balancers, chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.core.heads.proof import Proof
+from rpcaccel.core.heads.examination import Examination
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.messages import NodeReport, WorkerReport
 from rpcaccel.core.nodes.limits import QuotaUse
@@ -21,7 +21,7 @@ from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.tally import ended, merge
 
 NodeState = Literal[
-    "serving", "proving", "behind", "parked", "failing", "wrong-chain", "cordoned", "drained", "unknown"
+    "serving", "examining", "behind", "parked", "failing", "wrong-chain", "cordoned", "drained", "unknown"
 ]
 """One word for the state of a node; `why` says the rest."""
 
@@ -59,16 +59,18 @@ class NodeStanding(Struct, frozen=True, kw_only=True):
     ] = {}
     tier: int = 0
     limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")] = 0
-    suspect: Annotated[bool, Meta(description="Do other nodes contradict it more often than by chance?")] = False
+    suspect: Annotated[
+        bool, Meta(description="Are its answers wrong now: disproved, or contradicted beyond chance?")
+    ] = False
 
 
 class NodeView(NodeStanding, frozen=True, kw_only=True):
-    """One node: its state, quotas and proof."""
+    """One node: its state, quotas and examination."""
 
     quota: tuple[QuotaUse, ...] = ()
     """The use of each quota of the node by all workers together."""
-    proof: Proof | None = None
-    """What shadow calls showed of the node; None before its first proof has ended."""
+    examination: Examination | None = None
+    """What shadow calls showed of the node; None before its first examination has ended."""
 
 
 class HeadView(Struct, frozen=True, kw_only=True):
@@ -285,7 +287,7 @@ class SupervisorView:
             limit=sum(report.limit for report in told),
             quota=self._quotas(name, node, told),
             suspect=heads is not None and node.id in heads.suspects,
-            proof=None if found is None else found.proof,
+            examination=None if found is None else found.examination,
         )
 
 
@@ -299,7 +301,7 @@ def _block_time(network: NetworkSettings, heads: NetworkHeads | None) -> float |
 
 def _takes_calls(state: NodeState, found: NodeHead | None, told: Sequence[NodeReport]) -> bool:
     """Whether a node takes its share of the calls: every worker would ask it, its head is known, and it keeps up."""
-    well = state not in {"unknown", "proving"} and found is not None and not found.behind
+    well = state not in {"unknown", "examining"} and found is not None and not found.behind
     return well and bool(told) and not any(report.refusal for report in told)
 
 
@@ -320,9 +322,9 @@ def _state(
     if not found.answering and (found.barred or note) not in refusal:  # the cause comes before its consequence
         silent = note or found.barred
         return "failing", f"{silent}; it gets no calls until it answers" if refusal else silent
-    if found.proving:
+    if found.examining:
         return (
-            "proving",
+            "examining",
             "calls in the shadow show what it has and whether it is right: it gets calls once that has ended",
         )
     if any(report.breaker != "closed" for report in told) or not found.answering:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.buckets import Bucket, bucket_of, ratio
 from rpcaccel.controlplane.stats.history import Window
-from rpcaccel.core.heads.proof import Proof, ProofFindings
+from rpcaccel.core.heads.examination import Examination, ExaminationFindings
 from rpcaccel.core.stats.counters import AnswerSource, Cell, NetworkCell
 from rpcaccel.core.stats.histogram import Histogram
 
@@ -141,15 +141,15 @@ def method_figures(cells: list[Cell], window: Window | None) -> MethodFigures:
         hit_ratio=whole.hit_ratio,
         sources={label: count for label, count in sources.items() if count},
         seconds={source.label: seconds for source in AnswerSource if (seconds := _seconds(cells, source))},
-        steps={str(step): spent / 1e6 for step, spent in _reasons(cell.spent for cell in cells).items()},
+        steps={str(step): spent / 1e6 for step, spent in sum_by_reason(cell.spent for cell in cells).items()},
         hit=quantiles(whole.hit),
         miss=quantiles(whole.miss),
         errors=whole.errors,
         client_errors=whole.client_errors,
         refused=whole.refused,
         bytes_per_second=rate(sum(cell.size for cell in cells), window),
-        misses=_reasons(cell.misses for cell in cells),
-        skips=_reasons(cell.skips for cell in cells),
+        misses=sum_by_reason(cell.misses for cell in cells),
+        skips=sum_by_reason(cell.skips for cell in cells),
     )
 
 
@@ -172,7 +172,8 @@ def _seconds(cells: Iterable[Cell], source: AnswerSource) -> float:
     return sum(cell.latency[source].seconds for cell in cells)
 
 
-def _reasons(counted: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def sum_by_reason(counted: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums of several tables of counts, the largest first."""
     total: dict[str, int] = {}
     for counts in counted:
         for reason, count in counts.items():
@@ -209,13 +210,13 @@ def extended(kind: type[D], base: Struct, **more: Any) -> D:
     return kind(**{**shared, **more})
 
 
-class ProofNow(ProofFindings, frozen=True, kw_only=True):
+class ExaminationNow(ExaminationFindings, frozen=True, kw_only=True):
     """What calls in the shadow, which no client waits for, showed of a node; null is what was not found out."""
 
-    at: Annotated[str, Meta(description="ISO 8601: when the proof ended.")]
+    at: Annotated[str, Meta(description="ISO 8601: when the examination ended.")]
     says: Annotated[list[str], Meta(description="All of it in sentences.")]
 
 
-def proof_document(proof: Proof | None) -> ProofNow | None:
-    """The document of a proof; None before there is one."""
-    return None if proof is None else extended(ProofNow, proof, at=iso(proof.at), says=list(proof.sentences()))
+def examination_document(found: Examination | None) -> ExaminationNow | None:
+    """The document of an examination; None before there is one."""
+    return None if found is None else extended(ExaminationNow, found, at=iso(found.at), says=list(found.sentences()))

@@ -1,4 +1,4 @@
-"""Cases of disagreement: what nodes answered differently about final data, and which of them was contradicted.
+"""Cases of disagreement: what nodes answered differently about final data, or falsely, and which of them was wrong.
 
 Workers make the cases and the supervisor keeps the newest ones, bounded in number and in bytes, and judges a node by
 them: one wrong answer may be chance, several of few compared ones are not.
@@ -51,6 +51,9 @@ class CaseFacts(Struct, frozen=True, kw_only=True):
     minority: Annotated[
         tuple[str, ...], Meta(description="Nodes that two others, which agree, contradict; empty: nobody could decide.")
     ] = ()
+    disproved: Annotated[
+        bool, Meta(description="The one answer contradicts the call or the hash of its block: no other node was asked.")
+    ] = False
 
 
 class Case(CaseFacts, frozen=True, kw_only=True, tag=True):

@@ -42,6 +42,9 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     method: str
     stored_at: float
     expires: float = inf
+    proved: str = ""
+    """The hash of the block by which the answer was proved here; empty when it was not, and in the tiers behind memory,
+    where others may write."""
 
     def __repr__(self) -> str:
         return f"<Entry {self.network} {self.method} {self.cache} block={self.block} {len(self.result)} B>"

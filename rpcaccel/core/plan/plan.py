@@ -90,8 +90,9 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def lasting_key(self) -> bytes | None:
         """The key of an answer that is true for ever, on every node and for the operator, so that the disk may hold it.
-        Classes that turn over with the chain have lifetimes (core.cache.retention)."""
-        return None if self.cache not in _LASTING or self.rule.max_age else self.key
+        Classes that turn over with the chain have lifetimes (core.cache.retention). Of what must be proved, the disk
+        and Redis hold the proof."""
+        return None if self.cache not in _LASTING or self.rule.max_age or self.rule.prove else self.key
 
     @property
     def oldest(self) -> int | None:

@@ -196,7 +196,7 @@ class Planner:
             params = cache_key.short(params)
         key = None if prefix is None else prefix + params
         head_key = None if head_prefix is None else head_prefix + params
-        lasting = () if key is None or pattern.cache is _NODE else (key,)
+        lasting = () if key is None or pattern.cache is _NODE or rule.prove else (key,)
         if rule.kind == "send":
             flight_key = self._send_key(shape, view)
         elif pattern.joins == "call" and head_key is not None:
@@ -255,7 +255,7 @@ class Planner:
             final=final,
             prefix=prefix,
             head_prefix=head_prefix,
-            shares_head=self._final_at_once and cache is not _NODE,
+            shares_head=self._final_at_once and cache is not _NODE and not rule.prove,
             joins="call" if resolved.tip else "key" if settled else "head",
             min_head=_min_head(shape, cache, resolved.last, view),
             tag=self._routes.tag_of(shape.method),
@@ -303,8 +303,7 @@ class Planner:
         if cache is _NODE and not shape.rule.aged:
             return None, None
         prefix = self._prefix(shape.method, view)
-        if shape.rule.agree > 1:
-            prefix += cache_key.agreed_scope(shape.rule.agree)
+        prefix += cache_key.sure_scope(shape.rule.agree, proved=shape.rule.prove)
         if cache is _NODE:
             return prefix + cache_key.SCOPE_NODE + b":", None
         if cache is _STATIC:

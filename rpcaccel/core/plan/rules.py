@@ -33,8 +33,11 @@ Role = Literal["explorer", "archive", "observer"]
 """A role that a node may report about itself, in the words of the settings (`roles` of a node). An observer proposes no
 blocks, as an explorer does not."""
 
-LogsForm = Literal["", "list", "receipt", "receipts"]
-"""The place of logs in a result: the result is a list of logs, or one or more receipts that hold logs."""
+ShownContent = Literal["", "block", "transaction", "receipt", "receipts", "logs", "state"]
+"""What results show of a chain; "receipts" are those of one block, "state" is an account with its proof."""
+
+StatePart = Literal["", "balance", "nonce", "code", "place"]
+"""What a read gives of an account: "place" is one place of its storage."""
 
 MethodKind = Literal["read", "send", "write", "filter-new", "filter-poll", "filter-drop", "subscribe"]
 """The effect of a call on a node. "send" submits a signed transaction and returns its hash; "write" is any other
@@ -209,9 +212,11 @@ class Rule(Struct, frozen=True, kw_only=True):
     """For a send: "keccak" when its bytes give its hash for certain, "asked" when a node must confirm the hash."""
     found_by: str = ""
     """For a send: the method that looks up a transaction by its hash."""
-    logs: LogsForm = ""
-    """Where the logs in the result are, on a chain whose nodes may give false block hashes in them; each hash is
-    compared with that of the block. Empty: nothing is compared."""
+    shows: ShownContent = ""
+    """What the result shows, so that it can be judged by arithmetic (core.proof.judge). Empty: it is not judged."""
+    part: StatePart = ""
+    """For a read of the state: what the result is of the account that the first param names, so that it can be taken
+    from a proof of that account (core.proof.state_reads)."""
     rewrites: bool = False
     """For a write: it changes state, time or blocks without a new block, as on a node for development, so that nothing
     that was kept before is true for certain."""
@@ -228,6 +233,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     """Set by an override: seconds after `max_age` in which the answer is still served while a new one is fetched."""
     agree: int = 1
     """Set by an override: the number of nodes that must give the same answer before the client gets it."""
+    prove: bool = False
+    """Set by an override: the client gets only what a proof shows."""
     origin: str = ""
     """Where the override is written in the settings; empty when there is none."""
     known: bool = field(default=False, name="(known)")
@@ -341,6 +348,8 @@ class Override(Struct, frozen=True, kw_only=True):
     """Seconds after `max_age` in which the answer is still served while a new one is fetched; class NODE only."""
     agree: int = 1
     """The number of nodes that must give the same answer; 1: not changed."""
+    prove: bool = False
+    """Must the answer be proved? Holds for reads of the state (`Rule.part`), for which it comes before `agree`."""
     origin: str = ""
     """Where the override is written in the settings, for `explain`."""
 
@@ -359,7 +368,7 @@ def overridden(rules: RuleTable, overrides: Sequence[Override]) -> RuleTable:
 
 def apply(rule: Rule, override: Override) -> Rule:
     """Apply an override to the rule of one method."""
-    at_head = override.cache == "head"
+    at_head, prove = override.cache == "head", override.prove and bool(rule.part)
     wanted = CacheClass.HEAD if at_head else CacheClass.STATIC
     return replace(
         rule,
@@ -369,7 +378,8 @@ def apply(rule: Rule, override: Override) -> Rule:
         off=override.cache == "off",
         max_age=override.max_age,
         stale=override.stale if rule.cache is CacheClass.NODE else 0.0,
-        agree=override.agree if override.agree > 1 and rule.agreeable else rule.agree,
+        agree=override.agree if override.agree > 1 and rule.agreeable and not prove else rule.agree,
+        prove=prove,
         origin=override.origin,
     )
 
@@ -424,7 +434,8 @@ def routed(rules: RuleTable, routes: Routes) -> RuleTable:
 
     def change(rule: Rule) -> Rule:
         route = routes.of(rule.method)
-        wanted = route.agree if route is not None and rule.agree == 1 and rule.agreeable else 0
+        may_agree = rule.agree == 1 and rule.agreeable and not rule.prove
+        wanted = route.agree if route is not None and may_agree else 0
         return replace(rule, agree=wanted) if wanted else rule
 
     return rules.changed(change)

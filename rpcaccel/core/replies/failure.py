@@ -29,6 +29,8 @@ class FailureKind(StrEnum):
     WRONG_ID = "wrong-id"
     IMPOSSIBLE = "impossible-result"
     FALSE_HASHES = "false-hashes"
+    UNPROVEN = "unproven"
+    DISPROVED = "disproved"
     DISAGREED = "disagreed"
     RATE_LIMITED = "rate-limited"
     UNAUTHORIZED = "unauthorized"
@@ -103,6 +105,12 @@ _POLICIES: dict[FailureKind, Policy] = {
     # The logs in the result name a block hash that the block does not have: a node of Harmony keeps such hashes of the
     # blocks that it proposed. Everything else in the result is right, so the client gets it when no node does better.
     FailureKind.FALSE_HASHES: Policy("if-repeatable", "ignore", "pass-through", pays="apart", fault="lack"),
+    # Another node may have a better answer: this one is of another branch than the one that is served, or what it is
+    # proved by cannot be had now. The client gets it when no node does better, but not where the operator wants proof.
+    FailureKind.UNPROVEN: Policy("if-repeatable", "ignore", "pass-through", http=502, pays="apart", fault="lack"),
+    # The answer contradicts the call, or the hash of its block. No client gets it. That is no doing of the client, and
+    # a node that lies often must not use up what honest ones are asked by.
+    FailureKind.DISPROVED: Policy("if-repeatable", "ignore", "own-error", http=502, pays="nothing"),
     # Too few nodes gave the same answer to a call for which the operator wants agreement. Each node is well by itself.
     FailureKind.DISAGREED: Policy("never", "ignore", "own-error", http=502, fault="proxy"),
     # Refused before anything was done. A busy node is healthy: it is parked, and its breaker ignores the refusal.

@@ -102,6 +102,10 @@ class Cell(Struct):
     """Microseconds by Step, of calls not answered at once; the rest of their latency is the proxy's own work."""
     refreshed: int = 0
     """Answers that were refreshed when the head moved, before a client asked."""
+    proofs: dict[str, int] = field(default_factory=dict)
+    """Answers of nodes that were judged by arithmetic, by `Standing` (core.proof.received_answer) in lower case."""
+    proof_seconds: float = 0.0
+    """Seconds of the event loop that judging them took."""
 
     def done(
         self,
@@ -130,6 +134,10 @@ class Cell(Struct):
             self.client_errors += by_client
         for step, taken in steps:
             self.spent[step] = self.spent.get(step, 0) + round(taken * 1e6)
+
+    def judged(self, standing: str) -> None:
+        """Count an answer of a node that was judged by arithmetic."""
+        bump(self.proofs, standing)
 
     def skipped(self, reason: str) -> None:
         """Count a fetched answer that was not kept."""
@@ -205,6 +213,8 @@ class NodeCell(Struct):
     """By method with a rule: errors that no table names, to calls that another node answered."""
     false_hashes: int = 0
     """Answers whose logs named a block hash that the block does not have."""
+    disproved: int = 0
+    """Answers that contradicted the call, or the hash of their block."""
     wait_seconds: float = 0.0
     """Seconds from requests to the heads of their replies."""
     read_seconds: float = 0.0

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from math import inf
 from time import time
 from typing import Protocol
@@ -36,7 +37,7 @@ from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.retention import is_empty
 from rpcaccel.core.dispatch.dispatch_policy import Settle
 from rpcaccel.core.dispatch.machine import Dispatch, NodeChooser
-from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.dispatch.sampling import is_tight, may_be_compared
 from rpcaccel.core.nodes.eligibility import eligible
 from rpcaccel.core.nodes.node import Node
@@ -64,6 +65,8 @@ KEPT_BY_ALL = 64
 is (architecture section 5)."""
 MAX_SEARCHED_BYTES = 64 * 1024
 """Bytes of the longest result that is searched for the block in which it stands."""
+TOLD_SECONDS = 60.0
+"""Seconds in which one false answer of a node is told of; the others are counted."""
 _CUT = frozenset({"overtaken", "cancelled"})
 """Ends of attempts that were given up while the node might still have answered."""
 
@@ -83,7 +86,7 @@ class AskOther(Protocol):
     ) -> Awaitable[Outcome]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AskBeside:
     """The agreed reads and the comparisons of one worker."""
 
@@ -99,6 +102,8 @@ class AskBeside:
     clock: Callable[[], float]
     wall: Callable[[], float] = time
     """Seconds since 1970."""
+    told: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When a false answer of a node was told of, by network and node, within the last minute."""
 
     async def read(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
         """The outcome of a read that `plan.rule.agree` nodes must answer alike."""
@@ -114,6 +119,14 @@ class AskBeside:
             if plan.final or network.view.fork_epoch == fork_epoch or clock() >= ends or plan.terms is not None:
                 return self._agreed(heard, clock() - began)
             plan = network.replan(plan)  # some of the nodes may have spoken of the branch that was left
+
+    async def agreed_by_most(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
+        """The outcome of a read that nodes answer alike which hold most of the weight of those that may be asked."""
+        bare = plan.on(Terms(min_head=plan.min_head))
+        weights = sorted(node.weight for node in eligible(network.pool.nodes, bare, self.clock()).nodes)
+        held = accumulate(weights)
+        most = next((count for count, weight in enumerate(held, 1) if 2 * weight > sum(weights)), 1)
+        return await self.read(network, replace(bare, rule=replace(plan.rule, agree=most)), origin, ends)
 
     async def _ask_several(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> _Heard:
         """What the nodes say, until enough of them agree or no further one is left."""
@@ -242,6 +255,26 @@ class AskBeside:
         )
         self.tell(case)
 
+    def alike(self, network: Network, plan: Plan, one: Forwarded, other: Forwarded) -> bool:
+        """Do two answers to a call say the same?"""
+        first, second = _result_of(one), _result_of(other)
+        if len(first) + len(second) > LONGEST_COMPARED or not comparable(plan.method, network.chain.differences):
+            return first == second
+        return not difference(first, second, plan.method, network.chain.differences)
+
+    def disproved(self, network: Network, plan: Plan, said: Forwarded, why: str) -> None:
+        """Tell of an answer that contradicts the call, or the hash of its block; of each node once a minute, since it
+        is suspected from the first one on."""
+        now, name = self.clock(), (network.name, said.node_id)
+        if now - self.told.get(name, -inf) < TOLD_SECONDS:
+            return
+        self.told = {known: at for known, at in self.told.items() if now - at < TOLD_SECONDS} | {name: now}
+        result = _result_of(said)
+        answer = CaseAnswer(node=said.node_id, head=said.node_head, text=_shown(result), size=len(result))
+        self.tell(Case(network=network.name, method=plan.method, params=_shown(plan.params), block=plan.block,
+                       at=self.wall(), difference=why, answers=(answer,), minority=(said.node_id,),
+                       disproved=True))  # fmt: skip
+
     # -- what an answer shows of the nodes that failed ------------------------------------------------------------
 
     def learn(self, network: Network, end: Settle, machine: Dispatch) -> None:
@@ -350,6 +383,10 @@ def _says_something(outcome: Outcome) -> bool:
 
 def _is_too_long(outcome: Outcome) -> bool:
     return len(outcome.result or b"") > LONGEST_COMPARED
+
+
+def _result_of(said: Forwarded) -> bytes:
+    return b"null" if said.answer is None or said.answer.result is None else bytes(said.answer.result)
 
 
 def _names(outcomes: Collection[Outcome]) -> str:

@@ -30,6 +30,7 @@ from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine import store_lookup
+from rpcaccel.dataplane.engine.answer_check import ProvedReads
 from rpcaccel.dataplane.engine.beside import AskBeside
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
@@ -90,6 +91,7 @@ class Engine(FetchContext):
             tally=tally,
             clock=clock,
         )
+        self.proved_reads = ProvedReads(shared=self, ask=self._part)
         self._ranges = Ranges(
             carry=self._part_of_range,
             keep=self.keep,
@@ -125,7 +127,8 @@ class Engine(FetchContext):
         if found is None or not self._may_be_given(network, plan, *found, now):
             return None
         key, entry = found
-        return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=network.view.head, key=key)
+        head = network.view.head
+        return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=head, key=key, proved=entry.proved)
 
     def fetch(self, network: Network, plan: Plan, origin: CallOrigin, waiter: Waiter) -> None:
         """Get the answer from a flight under way, from a tier behind memory, or from a node. The waiter may be told
@@ -159,6 +162,8 @@ class Engine(FetchContext):
             CarriedFlight(flights=flights, key=key, work=work, bound=bound).begin(waiter)
         elif rule.agree > 1 and not (self.sends.recent.hashes and self.sends.holders(network, plan, origin.address)):
             self._agree(network, plan, origin, key=key, bound=bound).begin(waiter)
+        elif rule.prove:
+            self._prove(network, plan, origin, key=key, bound=bound).begin(waiter)
         else:
             Fetch(flights=flights, key=key, bound=bound, shared=self, network=network, plan=plan, origin=origin).begin(
                 waiter
@@ -191,6 +196,13 @@ class Engine(FetchContext):
         """Fetch a call from as many nodes as must agree. Arguments as for a `Fetch`."""
         until = self.clock() + network.settings.deadline if ends is None else ends
         work = self.beside.read(network, plan, origin, until)
+        return CarriedFlight(flights=self.flights, key=key, work=work, bound=bound)
+
+    def _prove(
+        self, network: Network, plan: Plan, origin: CallOrigin = PROXY, *, key: bytes | None, bound: bool = False
+    ) -> Flight:
+        """Fetch a read that must be proved. Arguments as for a `Fetch`."""
+        work = self.proved_reads.read(network, plan, origin, self.clock() + network.settings.deadline)
         return CarriedFlight(flights=self.flights, key=key, work=work, bound=bound)
 
     def _alone(self, network: Network, plan: Plan, origin: CallOrigin, ends: float = inf) -> Fetch:
@@ -249,6 +261,9 @@ class Engine(FetchContext):
         """Fetch a call that nobody waits for yet; with `sole`, one process fetches it for all that share Redis."""
         if plan.rule.agree > 1:
             self._agree(network, plan, key=plan.flight_key).begin()
+            return
+        if plan.rule.prove:
+            self._prove(network, plan, key=plan.flight_key).begin()
             return
         fetch = self._alone(network, plan, PROXY)
         fetch.key, fetch.sole = plan.flight_key, sole

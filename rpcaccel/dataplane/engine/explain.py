@@ -7,7 +7,7 @@ from math import isinf
 from rpcaccel.config.sections import WebSocketSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.dispatch import sole_fetch
-from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping, living
+from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping, living, proving
 from rpcaccel.core.live.subscription import Replay
 from rpcaccel.core.nodes.eligibility import explain
 from rpcaccel.core.nodes.node import Node
@@ -26,6 +26,8 @@ async def explanation(
     live = living(plan, network.chain.live, Replay(network.view.head, sockets.replay), sockets=sockets.enabled)
     nodes, refused, forced = ((), (), False) if live else _nodes(engine, network, plan)
     refusal = engine.exposure.refusal(plan.method, denied=plan.rule.deny)
+    unknown = network.sight.seen_forms.unknown_of(plan.rule.method)
+    proof = "" if refusal else proving(plan, network.chain.provable, unknown, proves=network.proves)
     held = [*_in_memory(worker, engine, network, plan), *(await _further(worker, engine, network, plan))]
     return Explanation(
         worker=worker,
@@ -55,6 +57,7 @@ async def explanation(
         nodes=nodes,
         refused=refused,
         forced=forced,
+        proof=proof,
         live=live,
     )
 

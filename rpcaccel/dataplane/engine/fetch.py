@@ -28,8 +28,8 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import Step
 from rpcaccel.dataplane.engine import head_loss
+from rpcaccel.dataplane.engine.answer_check import AnswerCheck
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
-from rpcaccel.dataplane.engine.log_check import LogCheck
 from rpcaccel.dataplane.engine.single_flight import Flight
 from rpcaccel.dataplane.engine.store_lookup import StoreLookup
 from rpcaccel.dataplane.networks.network import Network
@@ -80,7 +80,7 @@ class Fetch(Flight, eq=False, kw_only=True):
     _lease: Lease | None = None
     _task: asyncio.Task[None] | None = None
     _machine: Dispatch | None = None
-    _check: LogCheck | None = None
+    _check: AnswerCheck | None = None
     _attempts: list[Attempt] = field(default_factory=list)
     """The attempts of this asking, those that are over among them."""
     _timed: tuple[tuple[Step, float], ...] = ()
@@ -292,8 +292,8 @@ class Fetch(Flight, eq=False, kw_only=True):
             self.shared.tally.network(self.network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
         self._machine = None
-        if said.failure is not None and self._check is not None and self._check.false:
-            self._accept(plan, self._check.false.pop(0), checked=True)
+        if said.failure is not None and self._check is not None and self._check.doubted:
+            self._accept(plan, self._check.doubted.pop(0), checked=True)
         elif self.only is not None:
             self._end(self.shared.conclude(self.network, plan, said, ()))
         elif self._asking is _LOWER:
@@ -367,7 +367,7 @@ class Fetch(Flight, eq=False, kw_only=True):
     def _accept(self, plan: Plan, said: Forwarded, *, checked: bool = False) -> None:
         """Conclude with what the nodes said; ask again when it may be an answer of an abandoned branch, also where the
         branch was left while the answer waited for something. What was found before a wait for nodes is concluded with
-        when nothing better came: to ask again would not be paid. `checked`: logs were."""
+        when nothing better came: to ask again would not be paid. `checked`: the answer was judged."""
         shared, network = self.shared, self.network
         if (
             said.answer is not None
@@ -377,11 +377,11 @@ class Fetch(Flight, eq=False, kw_only=True):
             and network.may_be_abandoned(plan, said.node_id, self._fork_epoch)
         ):
             self._ask_nodes(_CALL, network.replan(plan))
-        elif plan.rule.logs and said.failure is None and not checked:
+        elif plan.rule.shows and said.failure is None and not checked and network.proves:
             if self._check is None:
                 accept = partial(self._run, partial(self._accept, checked=True))
                 again = partial(self._run, self._ask_nodes, _CALL)
-                self._check = LogCheck(shared, network, self.origin, accept, again, ends=self.ends)
+                self._check = AnswerCheck(shared, network, self.origin, accept, again, ends=self.ends)
             self._check.take(plan, said)
         elif not (plan.rule.head_at and shared.hint(network, plan, said) and self._waits_for_its_block(plan, said)):
             timed = (*self._timed, (_FORWARD, shared.clock() - self._started))

@@ -53,6 +53,7 @@ from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.beside import AskBeside
 from rpcaccel.dataplane.engine.single_flight import Flights
+from rpcaccel.dataplane.event_loop import OneATurn
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
 from rpcaccel.dataplane.upstream.chooser import CallOrigin
@@ -225,6 +226,8 @@ class FetchContext(ABC):
         self.flights = Flights(self._joined)
         self.leasing = Leasing(store)
         self.broadcasts = Broadcasts()
+        self.judging = OneATurn()
+        """Parts of judgements of long answers (dataplane.engine.answer_check)."""
         self._rng = rng
         self._on_hint = on_hint
 
@@ -294,7 +297,7 @@ class FetchContext(ABC):
         if not doubtful:
             if result[0] in b"{[":
                 network.sight.hashes.note(result)
-            self.keep(network, plan, result, forwarded.node_head)
+            self.keep(network, plan, result, forwarded.node_head, forwarded.proved)
         return Outcome(
             source=_NODE,
             result=result,
@@ -306,10 +309,12 @@ class FetchContext(ABC):
             legs=forwarded.legs,
             doubtful=doubtful,
             judged=None if forwarded.failure is None else forwarded.failure.kind,
+            proved=forwarded.proved,
         )
 
-    def keep(self, network: Network, plan: Plan, result: bytes, node_head: int) -> None:
-        """Keep an answer of a node whose head was `node_head`, where and as long as it may be."""
+    def keep(self, network: Network, plan: Plan, result: bytes, node_head: int, proved: str = "") -> None:
+        """Keep an answer of a node whose head was `node_head`, where and as long as it may be. `proved`: as in an
+        Outcome."""
         key, head_key = plan.key, plan.head_key
         if key is None and head_key is None and (plan.range is not None or plan.terms is not None):
             return  # the pieces of a run are kept one by one, and what comes of a plan on terms is kept nowhere
@@ -334,6 +339,7 @@ class FetchContext(ABC):
             method=plan.method,
             stored_at=now,
             expires=now + life.memory * share,
+            proved=proved,
         )
         self.memory.put(key, entry, now)
         if self.on_disk and key == plan.lasting_key:

@@ -16,6 +16,7 @@ from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.rules import Override, overridden, routed
+from rpcaccel.core.proof.known_chain import BlockHashes, SeenForms
 from rpcaccel.core.stats.counters import Cell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
@@ -29,11 +30,14 @@ class ChainState:
     """What is known of a network, whatever settings it is served with. Calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
-    __slots__ = ("_waiting", "absence", "block_time", "doubted", "forgetting", "hashes", "suspects", "view")
+    __slots__ = ("_waiting", "absence", "block_hashes", "block_time", "doubted", "forgetting", "hashes", "seen_forms",
+                 "suspects", "view")  # fmt: skip
 
     def __init__(self) -> None:
         self.view = ChainSnapshot()
         self.hashes = KnownHashes()
+        self.block_hashes = BlockHashes()
+        self.seen_forms = SeenForms()
         self.absence = Absence()
         """The outage of the nodes that have the served head, as calls see it."""
         self.block_time: float | None = None
@@ -43,7 +47,7 @@ class ChainState:
         self.forgetting = False
         """Are answers about final blocks being purged? Until that has ended, no block is final."""
         self.suspects: frozenset[str] = frozenset()
-        """The nodes whose answers are kept nowhere, because others contradict them more often than by chance."""
+        """The nodes whose answers are kept nowhere, because some were disproved, or contradicted beyond chance."""
         self._waiting: dict[Callable[[], None], asyncio.TimerHandle] = {}
 
     def see(self, view: ChainSnapshot) -> None:
@@ -85,8 +89,8 @@ class ChainState:
 class Network:
     """The state of a network in one worker. Its settings never change: new settings make a new `Network`."""
 
-    __slots__ = ("_cells", "_tally", "chain", "final_at_once", "memos", "name", "planner", "pool", "refreshes",
-                 "sampling", "settings", "sight")  # fmt: skip
+    __slots__ = ("_cells", "_tally", "chain", "final_at_once", "has_proved_reads", "memos", "name", "planner",
+                 "pool", "proves", "refreshes", "sampling", "settings", "sight")  # fmt: skip
 
     def __init__(
         self,
@@ -113,10 +117,15 @@ class Network:
         self.sight = sight
         self.final_at_once = chain.finality_with(settings.finality_depth)[0] == "instant"
         """Is no block ever replaced?"""
+        self.proves = settings.prove != "off"
+        """Are answers judged before they are given?"""
         routes = settings_mapping.routes(settings)
+        rules = routed(overridden(chain.rules, _overrides(name, settings)), routes)
+        self.has_proved_reads = any(rule.prove for rule in rules)
+        """Must the answers to some reads be proved?"""
         self.planner = Planner(
             name,
-            routed(overridden(chain.rules, _overrides(name, settings)), routes),
+            rules,
             chain.tags,
             final_at_once=self.final_at_once,
             hash_key=settings.hash_key,

@@ -92,10 +92,10 @@ class WorkerState:
                 came = came or told.head > node.head or (shut and node.breaker.allows(now))
                 node.told_head(told.head, now)
                 node.distrusted = frozenset(heads.suspects.get(told.id, ()))
-                node.proven.proving = told.proving
-                node.prove(told.proof, network.chain.untraced)
+                node.examined.examining = told.examining
+                node.take_examination(told.examination, network.chain.untraced)
                 batches = self._built.lines[network.name, node.id].batcher.state
-                batches.bound(None if told.proof is None else told.proof.batch_most)
+                batches.bound(None if told.examination is None else told.examination.batch_most)
                 node.probed = told.latency if told.answering else None
                 if told.answering:
                     node.parking.probed(told.seen_at)
@@ -115,6 +115,8 @@ class WorkerState:
         seen = max((node.hidden_lag(now) for node in network.pool.nodes), default=0)
         doubt = settings_mapping.doubt(network.settings, network.block_time, seen)
         view = _view(network.view, heads, doubt=doubt, forgetting=network.sight.forgetting)
+        served = heads.served
+        network.sight.block_hashes.served(served.head, served.hash, served.final, served.fork_epoch, served.doubted)
         if view != network.view:
             network.see(view)
         elif came:

@@ -107,8 +107,8 @@ class KnownCalls:
             text: the call as it was sent.
             shown: the header lines that answers have.
         """
-        if len(text) > jsonrpc.MAX_TEMPLATE_BYTES or not _plain(plan, outcome):
-            return
+        if len(text) > jsonrpc.MAX_TEMPLATE_BYTES or not _plain(plan, outcome) or outcome.proved:
+            return  # of what was proved, each entry tells by which block
         network = self._network
         words, _ = jsonrpc.split_template(text)
         uses = network.planner.uses(plan.method, plan.asked)

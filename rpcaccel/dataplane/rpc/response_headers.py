@@ -21,6 +21,8 @@ BLOCK = "X-Rpcaccel-Block"
 ATTEMPTS = "X-Rpcaccel-Attempts"
 AGREED = "X-Rpcaccel-Agreed"
 """How many nodes gave the answer to a read that several must agree in, and how many answered: 2/3."""
+PROVED = "X-Rpcaccel-Proved"
+"""The hash of the block by whose state the answer was proved."""
 TIMING = "Server-Timing"
 TIMEOUT = "X-Rpcaccel-Timeout"
 """The header of a request that says how long the client will wait, such as 2s or 500ms."""
@@ -28,7 +30,7 @@ _MAX_DURATION_CHARACTERS = 64
 """Characters of the longest duration that is read."""
 MIN_SHOWN_SECONDS = 5e-6
 """Seconds from which a time is shown as more than 0.00 ms."""
-EXPOSED_HEADERS = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, AGREED, TIMING, "Retry-After", "X-Request-ID"))
+EXPOSED_HEADERS = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, AGREED, PROVED, TIMING, "Retry-After", "X-Request-ID"))
 """The headers that a page of another origin may read (Fetch standard, CORS-exposed header names)."""
 
 _WORDS = {source: "miss" if source is AnswerSource.NODE else source.label for source in AnswerSource}
@@ -67,6 +69,8 @@ def for_call(outcome: Outcome, shown: HeadersShown, seconds: float) -> str:
     told += _lines(outcome.source, outcome.cached, outcome.node, outcome.block, outcome.attempts)
     if outcome.agreed is not None:
         told += "{}: {}/{}\r\n".format(AGREED, *outcome.agreed)
+    if outcome.proved:
+        told += f"{PROVED}: {outcome.proved}\r\n"
     steps = ""
     for name, taken in outcome.steps:
         steps += f"{name};dur={taken * 1000:.2f}, "
@@ -84,7 +88,8 @@ def hundredths(seconds: float) -> int:
 def of_hit(local: bool, block: int, shown: HeadersShown, time: int) -> bytes:
     """The status line and header lines of an answer that the proxy had, as `for_call` writes them; time in hundredths
     of a millisecond."""
-    outcome = Outcome(source=AnswerSource.LOCAL if local else AnswerSource.MEMORY, result=b"", block=block)
+    source = AnswerSource.LOCAL if local else AnswerSource.MEMORY
+    outcome = Outcome(source=source, result=b"", block=block)
     return f"HTTP/1.1 200 OK\r\n{for_call(outcome, shown, time / 1e5)}".encode("latin-1")
 
 

@@ -187,7 +187,7 @@ _TRIED = ("",)
 _PARKED = (Ineligibility.PARKED, Ineligibility.METHOD_PARKED)
 _PAUSED = (*_PARKED, Ineligibility.SPENT)
 _MAY_BE_WELL = (
-    *(Ineligibility.BREAKER_OPEN, Ineligibility.EJECTED, Ineligibility.PROVING),
+    *(Ineligibility.BREAKER_OPEN, Ineligibility.EJECTED, Ineligibility.EXAMINING),
     *(Ineligibility.DISTRUSTED, Ineligibility.CONTRADICTED),
 )
 

@@ -25,7 +25,7 @@ ASKED: dict[tuple[str, str], Any] = {
     ("PATCH", "/api/v1/settings"): {"networks": {"harmony-s0": {"nodes": {"node-0": {"quota": {"month": 1e6}}}}}},
     ("POST", "/api/v1/settings/undo"): {},
     ("POST", PROBE): {},
-    ("POST", "/api/v1/nodes/{network}/{id}/prove"): {},
+    ("POST", "/api/v1/nodes/{network}/{id}/examine"): {},
     ("POST", "/api/v1/nodes/test"): {"network": "harmony-s0", "url": "http://127.0.0.1:1"},
     **{
         ("GET", f"/api/v1/{path}"): None

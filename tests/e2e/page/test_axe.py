@@ -15,7 +15,7 @@ from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_hosts import OTHERS, meet
 from tests.support.sample_view import SampleView
-from tests.support.sample_worth import compared, prove, sample_cases, suspect
+from tests.support.sample_worth import compared, examine, sample_cases, suspect
 
 GRAVE = {"serious", "critical"}
 LOOKS = [("light", 1366), ("dark", 390)]
@@ -37,9 +37,9 @@ def control() -> SampleControl:
 
 @shared
 async def admin(start: Start, control: SampleControl) -> Admin:
-    """All that a view can show: tiers, hosts, subscribers, proofs, a suspected node, cases and errors."""
+    """All that a view can show: tiers, hosts, subscribers, examinations, a suspected node, cases and errors."""
     view = SampleView(disk=True)
-    prove(view)
+    examine(view)
     admin = await start(view, control)
     compared(view)
     control.cases += sample_cases()

@@ -132,7 +132,7 @@ EXPLAINED = {
     "origin": "x.toml", "asked": "[1]", "forwarded": "[1]", "local": None, "live": [], "in_flight": False, "head": 9,
     "block": 1, "first_block": None, "final": True, "min_head": 1, "key": "final-key", "head_key": "head-key",
     "on_disk": ["final-key"], "shared": ["final-key", "head-key"], "keeping": [], "forced": False, "nodes": [],
-    "refused": [],
+    "refused": [], "proof": "proved by the hash of its block",
     "held": [{"tier": "disk", "worker": "w1", "key": "final-key", "left": None, "age": 4, "size": 700, "served": True}],
 }  # fmt: skip
 
@@ -148,6 +148,7 @@ async def test_an_explanation_says_which_keys_may_be_on_disk_and_a_call_that_was
     await page.get_by_role("button", name="Explain", exact=True).click()
     await expect(page.locator("main")).to_contain_text("final-key also on disk and in Redis")
     await expect(page.locator("main")).to_contain_text("head-key also in Redis")
+    await expect(page.locator("main")).to_contain_text("proved by the hash of its block")
     await expect(page.locator("main")).to_contain_text("disk: 700\u202fB, 4.0\u202fs old")
     await page.get_by_role("button", name="Run it").click()
     await expect(page.locator("main")).to_contain_text("HTTP 200 · from disk")

@@ -174,7 +174,7 @@ async def test_who_logs_out_leaves_nothing_to_see_or_to_apply_and_who_cannot_be_
     await expect(page.locator("#live")).to_contain_text("Live")
 
 
-CHANGING = re.compile("Purge|Run it|Probe now|Prove|Use these weights|Undo|Add|Make a key|Another key|Remove|Apply")
+CHANGING = re.compile("Purge|Run it|Probe now|Examine|Use these weights|Undo|Add|Make a key|Another key|Remove|Apply")
 """What the buttons say that change something."""
 PRESS_ALL = """[...document.querySelectorAll("main button")].forEach((one) => one.checkVisibility() && one.click())"""
 

@@ -14,6 +14,24 @@ from tests.support.browser import VIEWS, Visitor
 from tests.support.sample_view import NETWORK, SampleView
 
 
+async def test_methods_tell_what_arithmetic_told_of_their_answers_and_what_judging_one_costs(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    page = await visitor.open(admin.address, "methods", width=1366)
+    judged = page.get_by_role("region", name="Answers judged by arithmetic")
+    (cell,) = (one for one in view.tally.snapshot().cells if one.method == "hmyv2_getBlocks")
+    live = view.tally.cell(NETWORK, "hmyv2_getBlocks", cell.cache)
+    live.proofs, live.proof_seconds = {"proved": 8, "not_provable": 1, "disproved": 1}, 2e-3
+    row = judged.locator("tr.row")
+    await expect(row).to_have_count(1)
+    await expect(row.locator('td[data-title="Disproved"]')).to_have_text("1")
+    await expect(row.locator('td[data-title="Disproved"] .isbad')).to_have_count(1)
+    told = [(await row.locator(f'td[data-title="{name}"]').inner_text()) for name in ("Proved", "Not provable", "Cost")]
+    assert told == ["8", "1", "200\u202fµs"]
+    live.proofs = {}
+    await expect(judged).to_be_hidden()
+
+
 async def test_a_method_never_called_can_be_purged_and_one_chosen_stays_chosen_when_another_is_called(
     visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
@@ -155,10 +173,11 @@ async def test_a_filter_that_nothing_fits_says_so_and_another_server_at_the_same
     await page.get_by_label("Filter methods by name").fill("")
     await expect(page.locator("tr.row").first).to_be_visible()
     await expect(page.locator("main")).not_to_contain_text("Nothing here")
-    await expect(page.locator("thead")).not_to_contain_text("Network")
+    head = page.get_by_role("region", name="Methods").locator("thead")
+    await expect(head).not_to_contain_text("Network")
     view.networks.append("ethereum-mainnet")
     admin.sample()
-    await expect(page.locator("thead")).to_contain_text("Network")
+    await expect(head).to_contain_text("Network")
 
 
 async def test_the_page_is_dark_before_it_is_painted(visitor: Visitor, admin: Admin) -> None:

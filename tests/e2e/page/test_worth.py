@@ -1,4 +1,4 @@
-"""What is known of nodes, on the page: proofs, agreement and its cases, what each is worth, and suggested weights."""
+"""What is known of nodes, on the page: examinations, agreement, cases of it, what each is worth, suggested weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.described_answers import problems
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import NETWORK, SampleView
-from tests.support.sample_worth import AT, compared, limited, prove, sample_case, sample_cases, sample_proof, suspect
+from tests.support.sample_worth import AT, compared, examine, limited, sample_case, sample_cases, suspect, well_examined
 
 WORTH, CASES = "What each node is worth", "Answers that differ"
 REPORT = "/api/v1/nodes/report"
@@ -26,8 +26,8 @@ REPORT = "/api/v1/nodes/report"
 
 @shared
 async def admin(start: Start, view: SampleView, control: SampleControl) -> Admin:
-    """Nodes after a busy while: a is well, b contradicted, c behind, d being proved; three cases."""
-    prove(view)
+    """Nodes after a busy while: a is well, b contradicted, c behind and once false, d being examined; four cases."""
+    examine(view)
     admin = await start(view, control)
     compared(view)
     view.tally.node(NETWORK, "b").failed("overtaken")
@@ -66,14 +66,14 @@ def weights(control: SampleControl) -> dict[str, int]:
     return {node.id: node.weight for node in control.ledger.settings.networks[NETWORK].nodes}
 
 
-# -- proofs ----------------------------------------------------------------------------------------------------------
+# -- examinations ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_node_s_row_tells_its_proof_what_was_not_found_out_what_ends_one_and_when_it_gets_one(
+async def test_a_node_s_row_tells_its_examination_what_was_not_found_out_what_ends_one_and_when_it_gets_one(
     page: Page, control: SampleControl
 ) -> None:
-    """Node a is well, b differs from another, d is being proved, and c has no proof."""
-    proof = (await known(page, "a")).locator(".proof")
+    """Node a is well, b differs from another, d is being examined, and c has no examination."""
+    examination = (await known(page, "a")).locator(".examination")
     for words in (
         "with 98 calls in 1.53\u202fs",
         "oldest state61\u202f203\u202f873, 127 blocks below its head then",
@@ -85,10 +85,10 @@ async def test_a_node_s_row_tells_its_proof_what_was_not_found_out_what_ends_one
         "agrees with other nodes12 of 12 answers",
         "hmyv2_getBlocks41.2\u202fms",
     ):
-        await expect(proof).to_contain_text(words)
-    await expect(proof.locator(".isbad, .wrong")).to_have_count(0)
+        await expect(examination).to_contain_text(words)
+    await expect(examination.locator(".isbad, .wrong")).to_have_count(0)
     await shut(page, "a")
-    proof = (await known(page, "b")).locator(".proof")
+    examination = (await known(page, "b")).locator(".examination")
     for words in (
         "oldest statenone",
         "oldest logsnot found out",
@@ -97,18 +97,18 @@ async def test_a_node_s_row_tells_its_proof_what_was_not_found_out_what_ends_one
         "It differs from another node: balance: 0x29, not 0x2a as node a says",
         "how far back its logs reach was not found out",
     ):
-        await expect(proof).to_contain_text(words)
+        await expect(examination).to_contain_text(words)
     await shut(page, "b")
-    await expect(row(page, "Nodes", "d")).to_contain_text("being proved")
+    await expect(row(page, "Nodes", "d")).to_contain_text("being examined")
     detail = await known(page, "d")
     await expect(detail).to_contain_text("That takes 30 s at the most; then it gets calls")
-    await expect(detail.get_by_role("button", name="Prove again")).to_be_hidden()
+    await expect(detail.get_by_role("button", name="Examine again")).to_be_hidden()
     await shut(page, "d")
     detail = await known(page, "c")
-    await expect(detail).to_contain_text("Not proved yet. Nodes that are there at the start are proved")
-    await expect(detail.get_by_role("button", name="Prove now")).to_be_visible()
-    await control.ledger.change({"networks": {NETWORK: {"prove": False}}}, Author("ops", "api"))
-    await expect(detail).to_contain_text("Not proved: by the settings of its network, nodes are proved by hand alone.")
+    await expect(detail).to_contain_text("Not examined yet. Nodes that are there at the start are examined")
+    await expect(detail.get_by_role("button", name="Examine now")).to_be_visible()
+    await control.ledger.change({"networks": {NETWORK: {"examine": False}}}, Author("ops", "api"))
+    await expect(detail).to_contain_text("Not examined: by the settings of its network, nodes are examined by hand")
 
 
 # -- agreement -------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ async def test_a_suspected_node_is_marked_attention_leads_to_it_and_it_leads_to_
     await page.get_by_role("link", name=re.compile("was contradicted by two others in 2 of 31")).click()
     detail = table(page, "Nodes").locator("tr.detail:visible")
     await expect(detail).to_contain_text("2 of 31 wrong · 1 undecided · 3 false hashes")
-    await expect(table(page, CASES).locator("tr.row")).to_have_count(3)
+    await expect(table(page, CASES).locator("tr.row")).to_have_count(4)
     await detail.get_by_role("button", name="Show the cases").click()
     await expect(table(page, CASES).locator("tr.row")).to_have_count(2)
     await expect(page.get_by_role("heading", name=CASES)).to_be_in_viewport()
@@ -156,6 +156,13 @@ async def test_a_case_opens_to_the_call_and_each_answer_and_one_that_nobody_coul
     await expect(detail).to_contain_text("none is blamed")
     await expect(answers.nth(0)).to_contain_text("the first 2\u202f000 characters of 412\u202fkB")
     await expect(answers.nth(1)).to_contain_text("head –2 bytes")
+    await rows.get_by_role("button").click()
+    await page.get_by_label("Contradicted", exact=True).select_option("c")
+    await rows.get_by_role("button").click()
+    await expect(detail).to_contain_text("The answer of c contradicts the call, or its block: nobody was given it")
+    await expect(detail).to_contain_text("What is wrong: it has another hash of block 61100000 than the branch")
+    await expect(answers).to_have_count(1)
+    await expect(answers).to_contain_text("✖disproved")
 
 
 async def test_where_nothing_is_suggested_the_reason_is_said_and_without_cases_the_view_says_how_it_fills(
@@ -168,7 +175,7 @@ async def test_where_nothing_is_suggested_the_reason_is_said_and_without_cases_t
     said = "Answers about final blocks are compared with those of a second node: 1 in 200."
     await expect(page.locator("main")).to_contain_text(f"No two nodes differed yet. {said}")
     await page.get_by_role("link", name="How many are compared").click()
-    await expect(page.get_by_role("heading", name="Proof and agreement")).to_be_in_viewport()
+    await expect(page.get_by_role("heading", name="Examination and agreement")).to_be_in_viewport()
 
 
 # -- worth -----------------------------------------------------------------------------------------------------------
@@ -180,7 +187,9 @@ async def test_what_a_node_is_worth_is_told_against_the_others_quietly_where_all
     agreed = row(page, WORTH, "a").locator("td[data-title=Agreement]")
     await expect(agreed).to_have_text("0 of 512 wrong · 1 undecided")
     await expect(agreed.locator(".isbad, .iswarn")).to_have_count(0)
-    await expect(row(page, WORTH, "c").locator("td[data-title=Agreement]")).to_have_text("none compared")
+    disproved = row(page, WORTH, "c").locator("td[data-title=Agreement]")
+    await expect(disproved).to_have_text("1 disproved")
+    await expect(disproved.locator(".isbad")).to_have_count(1)
     b = row(page, WORTH, "b")
     await expect(b.locator('td[data-title="Against the others"]')).to_have_text(re.compile(r"^\d\.\d\d× \(\d\.\d\d–\d"))
     await expect(b.locator("td[data-title=Errors]")).to_have_text(re.compile(r"^\d+ · \d"))
@@ -282,12 +291,12 @@ async def test_what_is_about_to_be_pressed_does_not_change_and_a_new_case_moves_
     assert await block.inner_text() == seen
 
     rows = table(page, CASES).locator("tr.row")
-    await expect(rows).to_have_count(3)
+    await expect(rows).to_have_count(4)
     await rows.nth(1).hover()
     control.cases.insert(0, sample_case(at=1_900_000_000.0, method="hmyv2_getCode"))
     await page.evaluate(ASK_SOON)
-    await expect(rows).to_have_count(4)
-    await expect(rows.nth(3)).to_contain_text("hmyv2_getCode")
+    await expect(rows).to_have_count(5)
+    await expect(rows.nth(4)).to_contain_text("hmyv2_getCode")
 
 
 ASK_SOON = """() => {
@@ -299,7 +308,7 @@ ASK_SOON = """() => {
 # -- all of it -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_node_is_proved_again_by_a_press_and_what_the_page_asks_for_is_described_and_answered_so(
+async def test_a_node_is_examined_again_by_a_press_and_what_the_page_asks_for_is_described_and_answered_so(
     page: Page, admin: Admin, view: SampleView
 ) -> None:
     found = describe(ROUTES, lambda _: None)
@@ -310,11 +319,11 @@ async def test_a_node_is_proved_again_by_a_press_and_what_the_page_asks_for_is_d
     calls: list[tuple[str, str]] = []
     page.on("request", lambda one: calls.append((one.method, urlsplit(one.url).path)))
     detail = await known(page, "a")
-    await detail.get_by_role("button", name="Prove again").click()
-    word = detail.locator(".buttons", has_text="Prove again").get_by_role("status")
+    await detail.get_by_role("button", name="Examine again").click()
+    word = detail.locator(".buttons", has_text="Examine again").get_by_role("status")
     await expect(word).to_contain_text("it goes on serving meanwhile")
-    view.node_list[0] = replace(view.node_list[0], proof=replace(sample_proof(), at=AT + 60))
+    view.node_list[0] = replace(view.node_list[0], examination=replace(well_examined(), at=AT + 60))
     busy(view, admin, 1)
-    await expect(word).to_contain_text("Proved anew at")
-    assert [path for method, path in calls if method == "POST"] == [f"/api/v1/nodes/{NETWORK}/a/prove"]
-    assert "post" in found["paths"]["/api/v1/nodes/{network}/{id}/prove"]
+    await expect(word).to_contain_text("Examined anew at")
+    assert [path for method, path in calls if method == "POST"] == [f"/api/v1/nodes/{NETWORK}/a/examine"]
+    assert "post" in found["paths"]["/api/v1/nodes/{network}/{id}/examine"]

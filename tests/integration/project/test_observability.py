@@ -137,7 +137,7 @@ def promtool(*arguments: str) -> str:
 
 
 def test_prometheus_accepts_the_rules() -> None:
-    assert "15 rules found" in promtool("check", "rules", "alerts.yml")
+    assert "16 rules found" in promtool("check", "rules", "alerts.yml")
 
 
 def test_alerts_ring_when_they_should_and_only_then() -> None:

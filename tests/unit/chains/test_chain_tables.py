@@ -146,7 +146,7 @@ def test_a_member_that_fills_later_has_a_name_or_a_beginning(name: str) -> None:
 def test_a_chain_of_the_kind_of_another_says_only_what_is_different() -> None:
     text = '[chain]\nbase = "ethereum"\nblock_time = 1.0\nchain_ids = [42220]\nlive.port_offsets = [7]'
     own, base = chains.read("celo", text), chains.load("ethereum")
-    for name in ("finality_depth", "tags", "identity", "errors", "proof", "differences", "late", "untraced"):
+    for name in ("finality_depth", "tags", "identity", "errors", "examination", "differences", "late", "untraced"):
         assert getattr(own, name) == getattr(base, name), name
     assert {rule.method for rule in own.rules} == {rule.method for rule in base.rules}
     assert (own.block_time, own.chain_ids, base.chain_ids) == (1.0, {42220}, set())

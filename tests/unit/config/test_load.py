@@ -51,6 +51,16 @@ def test_flags_win_over_the_environment_over_the_file_over_defaults(file: Path) 
     assert load(file, environ=ENVIRON).listen == "127.0.0.1:1"
 
 
+@pytest.mark.parametrize("written", ["false", '"false"'])
+def test_the_switch_prove_of_older_files_is_read_as_examine(tmp_path: Path, written: str) -> None:
+    older = tmp_path / "older.toml"
+    older.write_text(f'[networks.x]\nnodes = ["https://a"]\nprove = {written}\n')
+    assert load(older, environ={}).networks["x"].examine is False
+    older.write_text('[networks.x]\nnodes = ["https://a"]\nprove = "perhaps"\n')
+    (fault,) = faults_of(older)
+    assert fault.startswith("networks.x.prove: ")
+
+
 def test_references_in_the_file_are_resolved(file: Path) -> None:
     settings = load(file, environ=ENVIRON)
     first, second = settings.networks["harmony-s0"].nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import nan
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -202,6 +203,31 @@ def test_a_judge_is_asked_about_right_values_and_told_beside_the_rules() -> None
     assert isinstance(result, list)
     assert [fault.path for fault in result] == ["admin.tls_key", "admin.tls_cert"]
     assert validate({**document, "workers": "x"}, {}, judge) == validate({**document, "workers": "x"})
+
+
+def test_proof_that_no_answer_could_have_is_told() -> None:
+    prove: Any = {
+        "rules": {"eth_getBalance": {"prove": True}, "eth_get*": {"prove": True}, "eth_call": {"prove": True}}
+    }
+    nodes = ["http://a"]
+    document = {
+        "one": {"chain": "ethereum", "nodes": nodes, **prove},
+        "two": {"chain": "ethereum", "nodes": nodes, **prove, "prove": "off"},
+        "harmony-s0": {"nodes": nodes, "rules": {"eth_getBalance": {"prove": True}, "eth_get*": {"prove": True}}},
+    }
+    faults = faults_of({"networks": document})
+    reads = "eth_getBalance, eth_getCode, eth_getStorageAt, eth_getTransactionCount"
+    none = f"false: eth_call is none of the reads of ethereum that can be proved: {reads}"
+    off = 'false: networks.two.prove is "off", so that no answer is judged'
+    harmony = "false: {} is none of the reads of harmony that can be proved: there are none"
+    assert {path: fault.expected for path, fault in faults.items()} == {
+        "networks.one.rules.eth_call.prove": none,
+        "networks.two.rules.eth_call.prove": none,
+        "networks.two.rules.eth_getBalance.prove": off,
+        'networks.two.rules."eth_get*".prove': off,
+        "networks.harmony-s0.rules.eth_getBalance.prove": harmony.format("eth_getBalance"),
+        'networks.harmony-s0.rules."eth_get*".prove': harmony.format("eth_get*"),
+    }
 
 
 def test_agreement_that_no_call_could_reach_is_told() -> None:

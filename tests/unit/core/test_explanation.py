@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.explanation import keeping
+from rpcaccel.core.explanation import keeping, proving
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule
+from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Rule, ShownContent
+from rpcaccel.core.proof.forms import HashedHeader, ProofForm
+from rpcaccel.core.proof.known_chain import SeenForms
 
 VIEW = ChainSnapshot(head=100, final=100, eth_chain_id=1)
 
@@ -56,3 +58,43 @@ def test_an_answer_of_the_head_goes_with_the_head() -> None:
 )
 def test_what_is_not_kept_says_why(fields: dict[str, object], text: str) -> None:
     assert text in said(**fields)  # type: ignore[arg-type]
+
+
+WHOLE = ProofForm(header=HashedHeader(members=("parentHash",)), transactions=("0x0",))
+
+
+@pytest.mark.parametrize(
+    ("shows", "form", "text"),
+    [
+        ("block", WHOLE, "proved by the hash of its block"),
+        ("block", ProofForm(), "judged against the call and the served branch; the chain's headers cannot be rebuilt"),
+        ("transaction", WHOLE, "proved by its hash"),
+        ("transaction", ProofForm(), "the chain's transactions cannot be rebuilt"),
+        ("receipt", ProofForm(), "judged against the call and the served branch, and by the bloom of its logs"),
+        ("state", WHOLE, "proved by the state root of its block"),
+        ("state", ProofForm(), "not proved: the chain's headers cannot be rebuilt"),
+        ("", WHOLE, "not proved: the method shows nothing that is hashed"),
+    ],
+)
+def test_how_an_answer_is_judged_follows_from_what_it_shows_and_what_the_chain_hashes(
+    shows: ShownContent, form: ProofForm, text: str
+) -> None:
+    assert proof(shows, form, block=7).endswith(text)
+
+
+def test_an_answer_that_is_not_judged_says_why_and_one_without_a_node_says_nothing() -> None:
+    assert proof("block", WHOLE, proves=False) == "not proved: the settings switch it off (prove)"
+    seen = SeenForms()
+    seen.is_unknown("header with 2 later members in m")
+    seen.is_unknown("header with 3 later members in another")
+    said = "nodes agree that the chain hashes a header with 2 later members in m in another way than this program knows"
+    assert proof("block", WHOLE, unknown=seen.unknown_of("m")).endswith(said)
+    assert proof("block", WHOLE, pending=True) == "not proved: the block is not made yet"
+    assert proof("state", WHOLE) == "not proved: the call names its block by neither number nor hash"
+    assert proof("block", WHOLE, local=b"1") == ""
+
+
+def proof(shows: ShownContent, form: ProofForm, *, unknown: str = "", proves: bool = True, **fields: object) -> str:
+    rule = Rule(method="m", cache=CacheClass.BY_NUMBER, shows=shows)
+    plan = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=rule.cache, **fields)  # type: ignore[arg-type]
+    return proving(plan, form, unknown, proves=proves)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rpcaccel.core import messages
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.core.heads.proof import Proof
+from rpcaccel.core.heads.examination import Examination
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.messages import (
     Adopt,
@@ -52,7 +52,7 @@ def test_a_frame_that_is_no_message_is_an_error() -> None:
 
 
 def test_every_order_arrives_as_what_it_was() -> None:
-    node = NodeHead(id="a", proof=Proof(at=1.0, head=1000, state_from=872))
+    node = NodeHead(id="a", examination=Examination(at=1.0, head=1000, state_from=872))
     heads = Heads(NetworkHeads(network="n", served=Served(), nodes=(node,)))
     orders = [Adopt(3, b"\x00x"), PurgeOrder(1, Selection(network="n", key=b"k")), Drain(2.5), heads]
     reader = messages.FrameReader(Order)  # type: ignore[arg-type]

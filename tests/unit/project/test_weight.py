@@ -13,11 +13,11 @@ from tests.support.services import ROOT
 WIDE = 12
 """Files from which a package is hard to hold in mind."""
 BOUNDS = {
-    "lines of the product": (64_200, 300),
-    "files of the product": (358, 5),
+    "lines of the product": (66_400, 300),
+    "files of the product": (375, 5),
     "packages past 12 files": (0, 0),
     "public names in two or more files": (36, 0),
-    "lines of tests": (82_650, 600),
+    "lines of tests": (84_800, 600),
     "lines of benchmarks": (2_500, 100),
     "pages of docs": (18, 0),
 }

@@ -213,11 +213,11 @@ async def test_a_node_is_probed_now(client: aiohttp.ClientSession) -> None:
     assert (await sent(client, "POST", "/api/v1/nodes/harmony-s0/zz/probe"))[0] == 404
 
 
-async def test_a_node_is_proved_by_hand(client: aiohttp.ClientSession) -> None:
-    status, told, _ = await sent(client, "POST", "/api/v1/nodes/harmony-s0/a/prove")
-    assert (status, told["id"], told["proving"]) == (200, "a", False)
-    assert told["proof"]["at"] == "2027-01-15T08:00:00+00:00"
-    assert (await sent(client, "POST", "/api/v1/nodes/harmony-s0/zz/prove"))[0] == 404
+async def test_a_node_is_examined_by_hand(client: aiohttp.ClientSession) -> None:
+    status, told, _ = await sent(client, "POST", "/api/v1/nodes/harmony-s0/a/examine")
+    assert (status, told["id"], told["examining"]) == (200, "a", False)
+    assert told["examination"]["at"] == "2027-01-15T08:00:00+00:00"
+    assert (await sent(client, "POST", "/api/v1/nodes/harmony-s0/zz/examine"))[0] == 404
 
 
 async def test_the_workers_are_shown(client: aiohttp.ClientSession) -> None:

@@ -41,14 +41,15 @@ def test_a_report_tells_what_each_node_did_and_what_it_is_worth() -> None:
     node = watched.tally.node(NETWORK, "b")
     node.failed("timeout")
     node.failed("overtaken")
-    node.compared, node.minority = 9, 1
+    node.compared, node.minority, node.disproved = 9, 1, 2
     watched.live(1)
     told = reported(watched)
     assert (told["over"], told["seconds"], told["currency"]) == ("hour", 3600.0, "USD")
     a, b = told["nodes"]
     assert a["calls"] + b["calls"] == 7200
     assert b["share"] == pytest.approx(0.5, abs=0.02)
-    assert b["agreement"] == {"compared": 9, "minority": 1, "undecided": 0, "false_hashes": 0, "suspect": False}
+    assert {key: value for key, value in b["agreement"].items() if value} == {
+        "compared": 9, "minority": 1, "disproved": 2}  # fmt: skip
     assert (b["errors"], b["overtaken"]) == ({"timeout": 1}, 1), "a lost hedge is no error"
     assert b["cost"] == b["calls"] * 25 / 1e6
     assert b["latency"]["ratio"] == pytest.approx(3.0, rel=0.05)

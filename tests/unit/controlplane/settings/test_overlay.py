@@ -42,6 +42,16 @@ def test_a_setting_of_an_older_version_is_left_out_and_said(value: str) -> None:
     assert laid.left_out == ("networks.x.weights is left out: it is no longer a setting",)
 
 
+@pytest.mark.parametrize("value", [True, False])
+def test_a_switch_that_an_older_version_called_prove_is_read_as_examine(value: bool) -> None:
+    settings = lay(BASE, over({"x": {"prove": value}})).settings
+    assert settings.networks["x"].examine is value
+    both = lay(settings, over({"x": {"prove": value, "examine": not value}})).settings
+    assert both.networks["x"].examine is not value
+    flag = Told(("networks", "x", "examine"), value, "RPCACCEL_NETWORKS__X__EXAMINE")
+    assert newest(over({"x": {"prove": not value}}), [flag], {})[0] == {}
+
+
 def test_what_makes_no_settings_is_an_error() -> None:
     with pytest.raises(ConfigError, match="at least 1"):
         lay(BASE, {"workers": 0})

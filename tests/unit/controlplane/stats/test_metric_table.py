@@ -19,5 +19,5 @@ def test_names_carry_base_units_and_counters_end_in_total() -> None:
 def test_no_label_can_hold_what_a_client_sends() -> None:
     allowed = {"version", "python", "reason", "network", "method", "outcome", "source", "class", "step", "tier",
                "result", "node", "kind", "state", "worker", "client", "window", "end", "fault",
-               "level", "webhook"}  # fmt: skip
+               "level", "webhook", "standing"}  # fmt: skip
     assert {label for metric in EXPOSED for label in metric.labels} == allowed

@@ -8,7 +8,7 @@ import pytest
 
 from rpcaccel.controlplane.stats import snapshot
 from rpcaccel.controlplane.stats.notices import LogNotice, changes, tier_changes
-from rpcaccel.core.heads.proof import PeerAgreement, Proof
+from rpcaccel.core.heads.examination import Examination, PeerAgreement
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.stats.counters import TallySnapshot, Tier
 
@@ -117,25 +117,25 @@ def test_a_tier_that_is_back_is_said(before: snapshot.Frame, now: snapshot.Frame
     assert list(tier_changes(before, now)) == [LogNotice("info", line)]
 
 
-def test_a_proof_that_begins_and_one_that_has_ended_are_said_once() -> None:
-    proof = Proof(at=5.0, head=200, state_from=0, logs_from=0, calls=98, seconds=1.5)
-    (begun,) = said(heads(**WELL), heads(**WELL, proving=True))
-    assert (begun.level, begun.proof, begun.text) == (
+def test_an_examination_that_begins_and_one_that_has_ended_are_said_once() -> None:
+    examination = Examination(at=5.0, head=200, state_from=0, logs_from=0, calls=98, seconds=1.5)
+    (begun,) = said(heads(**WELL), heads(**WELL, examining=True))
+    assert (begun.level, begun.examination, begun.text) == (
         "info",
         True,
-        "the node is proved by calls in the shadow before it gets calls",
+        "the node is examined by shadow calls before it gets calls",
     )
-    assert said(heads(**WELL, proving=True), heads(**WELL, proving=True)) == []
-    (ended,) = said(heads(**WELL, proving=True), heads(**WELL, proof=proof))
-    assert (ended.level, ended.proof, ended.node) == ("info", True, "a")
+    assert said(heads(**WELL, examining=True), heads(**WELL, examining=True)) == []
+    (ended,) = said(heads(**WELL, examining=True), heads(**WELL, examination=examination))
+    assert (ended.level, ended.examination, ended.node) == ("info", True, "a")
     assert ended.text == (
-        "the node is proved (98 calls in 1.5 s): it has the state of every block; it has the logs of every block"
+        "the node is examined (98 calls in 1.5 s): it has the state of every block; it has the logs of every block"
     )
-    assert said(heads(**WELL, proof=proof), heads(**WELL, proof=proof)) == []
+    assert said(heads(**WELL, examination=examination), heads(**WELL, examination=examination)) == []
 
 
 def test_a_node_that_differs_from_others_is_warned_of() -> None:
-    proof = Proof(at=5.0, agreement=PeerAgreement(10, 1, "eth_call at block 7: result: 0x1 against 0x2"))
-    (notice,) = said(heads(**WELL), heads(**WELL, proof=proof))
+    examination = Examination(at=5.0, agreement=PeerAgreement(10, 1, "eth_call at block 7: result: 0x1 against 0x2"))
+    (notice,) = said(heads(**WELL), heads(**WELL, examination=examination))
     assert notice.level == "warning"
     assert "9 of 10 answers agree with other nodes: eth_call at block 7" in notice.text

@@ -110,7 +110,7 @@ SPENT = QuotaUse(window="day", used=50, limit=50, since=0, renews=86_400)
         ),
         ({}, told(), {"breaker": "open", "refusal": "it failed too often"}, "failing", "it failed too often"),
         ({}, told(), {"parked": 3.0, "refusal": "it limits our rate"}, "parked", "it limits our rate"),
-        ({}, told(proving=True), {"refusal": "it is being proved"}, "proving", "it gets calls once that has ended"),
+        ({}, told(examining=True), {"refusal": "it is examined"}, "examining", "it gets calls once that has ended"),
         ({}, told(), {"rests": "it limits the rate of m"}, "serving", "it limits the rate of m"),
         ({}, told(head=7, behind=True), {}, "behind", "3 blocks behind: it gets no calls about newer blocks until"),
         (

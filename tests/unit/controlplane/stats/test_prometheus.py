@@ -8,8 +8,9 @@ import rpcaccel
 from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, CUT_REASONS, EXPOSED, render
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView
 from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.proof.received_answer import Standing
 from rpcaccel.core.stats.counters import AnswerSource, Step
-from rpcaccel.core.stats.tally import Tally
+from rpcaccel.core.stats.tally import Tally, merge
 from tests.support.sample_view import SampleView
 from tests.unit.controlplane.stats.test_exposition import as_the_client_writes
 
@@ -71,6 +72,24 @@ def test_outcomes_add_up_to_the_calls() -> None:
         for outcome in ("ok", "error", "refused")
     }
     assert outcomes == {"ok": 2, "error": 1, "refused": 1}
+
+
+def test_judged_answers_are_counted_by_standing_over_all_classes_and_workers_with_their_cost() -> None:
+    workers = [Tally(["eth_getLogs", "eth_call"]) for _ in range(2)]
+    for tally in workers:
+        tally.cell("s0", "eth_call", CacheClass.HEAD).done(AnswerSource.NODE, 0.1)
+        for cache in (CacheClass.HEAD, CacheClass.BY_NUMBER):
+            cell = tally.cell("s0", "eth_getLogs", cache)
+            cell.judged(Standing.NOT_PROVABLE.name.lower())
+            cell.proof_seconds += 0.25
+    workers[0].cell("s0", "eth_getLogs", CacheClass.HEAD).judged(Standing.DISPROVED.name.lower())
+    workers[0].node("s0", "a").disproved += 1
+    whole = merge(tally.snapshot() for tally in workers)
+    found = samples(Frame(snapshot=whole, nodes=(), heads=(), workers=()))
+    judged = {(one.labels["method"], one.labels["standing"]): one.value for one in found if "proofs" in one.name}
+    assert judged == {("eth_getLogs", "not_provable"): 4, ("eth_getLogs", "disproved"): 1}
+    assert [one.value for one in found if one.name == "rpcaccel_proof_seconds_total"] == [1.0]
+    assert value(found, "rpcaccel_node_disproved_total", network="s0", node="a") == 1
 
 
 def test_latency_is_cumulative_by_method_and_source_over_all_classes() -> None:

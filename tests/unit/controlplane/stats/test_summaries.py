@@ -1,7 +1,7 @@
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.history import Window
-from rpcaccel.controlplane.stats.summaries import method_figures, proof_document, quantiles, rate, readings
-from rpcaccel.core.heads.proof import PeerAgreement, Proof
+from rpcaccel.controlplane.stats.summaries import examination_document, method_figures, quantiles, rate, readings
+from rpcaccel.core.heads.examination import Examination, PeerAgreement
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step, bump
 from rpcaccel.core.stats.histogram import Histogram
@@ -59,9 +59,10 @@ def test_the_steps_of_a_method_are_told_in_seconds_the_longest_first() -> None:
     assert {type(step) for step in steps} == {str}
 
 
-def test_a_proof_is_told_with_its_sentences_and_its_time_as_text() -> None:
-    made = sent(proof_document(Proof(at=60.0, head=9, state_from=0, agreement=PeerAgreement(3, 1, "x"), faults=("y",))))
+def test_an_examination_is_told_with_its_sentences_and_its_time_as_text() -> None:
+    found = Examination(at=60.0, head=9, state_from=0, agreement=PeerAgreement(3, 1, "x"), faults=("y",))
+    made = sent(examination_document(found))
     assert (made["at"], made["faults"]) == ("1970-01-01T00:01:00+00:00", ["y"])
     assert made["agreement"] == {"compared": 3, "differing": 1, "first": "x"}
     assert made["says"][0] == "it has the state of every block"
-    assert proof_document(None) is None
+    assert examination_document(None) is None

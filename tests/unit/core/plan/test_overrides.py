@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from rpcaccel import chains
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.planner import Planner
-from rpcaccel.core.plan.rules import CacheClass, Override, Rule, RuleTable, apply, overridden
+from rpcaccel.core.plan.rules import CacheClass, Override, Routes, Rule, RuleTable, TagRoute, apply, overridden, routed
 
 VIEW = ChainSnapshot(serial=1, head=100, best=100, final=100, eth_chain_id=1, epoch=1)
 HARMONY = chains.load("harmony")
+ETHEREUM = chains.load("ethereum")
 OVERRIDES = st.builds(
     Override,
     pattern=st.just("*"),
@@ -112,6 +113,16 @@ def test_only_node_answers_may_be_stale() -> None:
     rules = overridden(HARMONY.rules, [Override(pattern="*", max_age=5, stale=5)])
     assert rules.get("eth_gasPrice").stale == 0
     assert rules.get("net_peerCount").stale == 5
+
+
+def test_what_a_proof_shows_is_proved_and_the_rest_agreed_in() -> None:
+    rules = overridden(ETHEREUM.rules, [Override(pattern="eth_*", agree=2, prove=True)])
+    found = {
+        name: (rules.get(name).prove, rules.get(name).agree) for name in ("eth_getBalance", "eth_call", "eth_getProof")
+    }
+    assert found == {"eth_getBalance": (True, 1), "eth_call": (False, 2), "eth_getProof": (False, 2)}
+    by_route = routed(rules, Routes([TagRoute(("eth_get*",), "sure", 3)]))
+    assert by_route.get("eth_getBalance").agree == 1
 
 
 def test_only_reads_that_nodes_answer_alike_are_asked_of_several() -> None:

@@ -35,6 +35,17 @@ async def test_what_memory_holds_is_told_with_its_time() -> None:
         assert [tier.hits for tier in proxy.worker.report().tally.tiers] == [tier.hits for tier in before]
 
 
+async def test_how_an_answer_is_judged_follows_from_the_chain_and_the_settings() -> None:
+    asked, ethereum = ("eth_getBlockByNumber", "0x7", False), {"chain": "ethereum"}
+    async with ethereum_nodes(1) as nodes, proxying(nodes, net=ethereum) as proxy:
+        assert (await explained(proxy, *asked)).proof == "proved by the hash of its block"
+        assert (await explained(proxy, "eth_chainId")).proof == "", "no node is asked"
+    async with ethereum_nodes(1) as nodes, proxying(nodes, net={**ethereum, "prove": "off"}) as proxy:
+        assert "the settings switch it off" in (await explained(proxy, *asked)).proof
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        assert "the chain's headers cannot be rebuilt" in (await explained(proxy, *asked)).proof
+
+
 async def test_a_head_answer_is_held_for_some_seconds_only() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         await proxy.call("eth_gasPrice")

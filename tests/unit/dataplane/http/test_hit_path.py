@@ -114,12 +114,14 @@ def forget(proxy: Proxy) -> None:
 
 
 def counted(proxy: Proxy) -> object:
-    """Everything a worker counted that does not hang on sockets; only on the hit path are compressed forms kept, and
-    wordings known."""
+    """Everything a worker counted that does not hang on sockets or on processor time; only on the hit path are
+    compressed forms kept, and wordings known."""
     tally, worker = proxy.worker.report().tally, proxy.worker
     apart = worker.state.memos.size + sum(len(slot.squeezed) for slot in worker._memory._slots.values())
     for tier in tally.tiers:
         tier.bytes -= apart
+    for cell in tally.cells:
+        cell.proof_seconds = 0.0
     parts = (tally.cells, tally.clients, tally.tiers, tally.refusals, tally.requests, tally.bytes_in, tally.in_flight)
     uses = {name: found.uses.count for name, found in proxy.worker.state.networks["harmony-s0"].planner._plans.items()}
     return msgspec.to_builtins(parts), uses

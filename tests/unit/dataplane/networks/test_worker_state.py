@@ -10,7 +10,7 @@ from typing import Any
 
 from rpcaccel.core.dispatch.batching import MOST_ITEMS
 from rpcaccel.core.dispatch.dispatch_policy import Hedging
-from rpcaccel.core.heads.proof import Proof
+from rpcaccel.core.heads.examination import Examination
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.dataplane.upstream.batcher import Batcher
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -252,7 +252,7 @@ async def test_a_changed_timeout_counts_for_later_calls_while_those_under_way_ke
 async def test_what_was_found_of_a_node_bounds_the_calls_and_the_batches_that_it_gets() -> None:
     async with harmony_nodes(2, head=1000) as nodes, proxying(nodes) as proxy:
         network = proxy.worker.state.networks["harmony-s0"]
-        found = Proof(at=1.0, head=1000, state_from=872, batch_most=16, batch_tried=64)
+        found = Examination(at=1.0, head=1000, state_from=872, batch_most=16, batch_tried=64)
 
         def tell(head: int, **first: Any) -> None:
             about = {"head": head, "chain_ok": True, "answering": True}
@@ -263,13 +263,13 @@ async def test_what_was_found_of_a_node_bounds_the_calls_and_the_batches_that_it
             return (await proxy.call("hmyv2_getBalanceByBlockNumber", f"0x{next(asked):040x}", block)).node
 
         asked = count()
-        tell(1000, proving=True)
+        tell(1000, examining=True)
         assert {await who(990) for _ in range(20)} == {nodes[1].name}
-        tell(1000, proof=found)
+        tell(1000, examination=found)
         assert {await who(990) for _ in range(20)} == {nodes[0].name, nodes[1].name}
         assert {await who(871) for _ in range(20)} == {nodes[1].name}
         nodes[0].chain.advance(50)
-        tell(1050, proof=found)
+        tell(1050, examination=found)
         assert {await who(921) for _ in range(20)} == {nodes[1].name}, "what it keeps has moved on with its head"
         batcher = network.pool.upstreams[nodes[0].name]
         assert isinstance(batcher, Batcher)

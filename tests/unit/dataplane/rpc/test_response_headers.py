@@ -101,9 +101,8 @@ def test_a_known_hit_is_told_as_any_other(
 ) -> None:
     time = response_headers.hundredths(seconds)
     lines = response_headers.for_call(Outcome(source=source, result=b"1", block=7), shown, seconds)
-    assert (
-        response_headers.of_hit(source is AnswerSource.LOCAL, 7, shown, time) == f"HTTP/1.1 200 OK\r\n{lines}".encode()
-    )
+    hit = response_headers.of_hit(source is AnswerSource.LOCAL, 7, shown, time)
+    assert hit == f"HTTP/1.1 200 OK\r\n{lines}".encode()
     assert (time == 0) == (seconds < response_headers.MIN_SHOWN_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""A node that is added to the running program is proved before it gets calls, and the proof decides what it gets."""
+"""A node that is added to the running program is examined before it gets calls, and that decides what it gets."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ async def added(proxy: Running, node: SimNode) -> None:
     await proxy.changed({"networks": {"harmony-s0": {"nodes": {node.name: {"url": node.url}}}}})
 
 
-async def test_a_node_gets_no_call_until_it_is_proved_and_no_call_about_state_that_it_lacks(serve: Serve) -> None:
+async def test_a_node_gets_no_call_until_it_is_examined_and_no_call_about_state_that_it_lacks(serve: Serve) -> None:
     async with running(harmony_chain(HEAD), 2, each=[{}, {"archive": False, "prune_depth": KEPT}]) as (old, new):
         proxy = await serve([old], "--workers", "2", env=QUICK)
-        new.knobs.turn({"method_work": {"eth_getBalance": "5s"}})  # the proof waits for this until its end is wanted
+        new.knobs.turn({"method_work": {"eth_getBalance": "5s"}})  # the examination waits until its end is wanted
         await added(proxy, new)
-        state = await proxy.node_in("proving", new.name)
+        state = await proxy.node_in("examining", new.name)
         assert state["eligible"] is False
         assert "gets calls once that has ended" in state["why"]
         for block in range(100):
             assert (await balance(proxy, HEAD - block)).node == old.name
-        assert (await proxy.nodes())[new.name]["state"] == "proving", "the calls were made before the proof had ended"
+        assert (await proxy.nodes())[new.name]["state"] == "examining", "the calls were made before its end"
         assert new.counts.asked("hmyv2_getBalanceByBlockNumber") == 0
         assert (await proxy.get(f"{proxy.url}/readyz")).status == 200
 
         new.knobs.turn({"method_work": {}})
         found = await proxy.node_in("serving", new.name)
-        assert found["proof"]["state_from"] == HEAD - KEPT
-        assert found["proof"]["agreement"]["differing"] == 0
-        assert found["proof"]["agreement"]["compared"] > 5
+        assert found["examination"]["state_from"] == HEAD - KEPT
+        assert found["examination"]["agreement"]["differing"] == 0
+        assert found["examination"]["agreement"]["compared"] > 5
         for block in range(40):
             assert (await balance(proxy, block)).node == old.name
         asked = new.counts.asked("hmyv2_getBalanceByBlockNumber")
