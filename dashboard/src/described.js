@@ -102,6 +102,7 @@ const LABELS = {
   "networks.*.agreement.share": ["Calls for comparisons", "of answers"],
   "networks.*.agreement.budget": ["Comparisons, at most", "calls a minute"],
   "networks.*.agreement.keep": ["Cases that are kept"],
+  "networks.*.prove": ["Judge answers by arithmetic"],
   "networks.*.examine": ["Nodes are examined by themselves"],
   "networks.*.on_disagreement": ["A node that is contradicted"],
   "networks.*.price": ["A million calls to nodes cost"],

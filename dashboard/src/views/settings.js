@@ -80,8 +80,8 @@ const GROUPS = [
   ],
   [
     "Examination and agreement",
-    "whether nodes are examined, which answers are compared, and what follows when a node is contradicted",
-    [`${N}examine`, `${N}agreement.`, `${N}on_disagreement`],
+    "whether nodes are examined, which answers are judged and compared, and what follows when a node is contradicted",
+    [`${N}examine`, `${N}prove`, `${N}agreement.`, `${N}on_disagreement`],
   ],
   ["Load on nodes", null, [`${N}concurrency.`, `${N}transactions.`]],
   ["Blocks and ranges", null, [N]],

@@ -13,7 +13,7 @@ from tests.support.services import ROOT
 WIDE = 12
 """Files from which a package is hard to hold in mind."""
 BOUNDS = {
-    "lines of the product": (66_400, 300),
+    "lines of the product": (66_450, 300),
     "files of the product": (375, 5),
     "packages past 12 files": (0, 0),
     "public names in two or more files": (36, 0),
