@@ -52,7 +52,7 @@ class Judgement(Struct, frozen=True):
     standing: Standing
     why: str = ""
     form: str = ""
-    """Set where the answer is doubted because its form is a new one (core.proof.known_chain)."""
+    """What of the answer does not come out right, where another node may show whether it does on this chain."""
     lasting: bool = False
     """Is that form one of the chain's, and not of this answer alone?"""
     false: bool = False

@@ -4,7 +4,7 @@
     doubted                 -> another node; given when none has a better one, and not kept
     disproved               -> another node, and a case against this one; never given
 
-What a judging needs of other calls is fetched like any call. An answer of an unknown form is doubted until a second
+What a judgement needs of other calls is fetched like any call. An answer of an unknown form is doubted until a second
 node gives the same, and a list of logs that a bloom doubts is asked of a second node as far as comparisons may cost.
 """
 
@@ -42,7 +42,7 @@ PROOF_SECONDS = 1.5
 """Seconds that an answer waits for the calls that it is judged by: they are small, and the client has waited
 already."""
 LONG_ANSWER = 32 * 1024
-"""Bytes from which a judging begins in a turn of its own: many answers may arrive in one."""
+"""Bytes from which a judgement begins in a turn of its own: many answers may arrive in one."""
 Conclude = Callable[[Plan, Forwarded], object]
 Again = Callable[[Plan, Sequence[str]], object]
 """Takes the call to the nodes again, except those with these ids."""
@@ -79,7 +79,7 @@ class AnswerCheck:
         self._attempts = 0
         """The attempts at those nodes."""
         self._new: list[tuple[Plan, Forwarded, Judgement]] = []
-        """The answers that were doubted because of a new form."""
+        """The answers of which another node's answer to the same call may show that they are false, or true."""
         self.doubted: list[Forwarded] = []
         """The doubted answers, as they are concluded with when no node does better."""
 
@@ -89,7 +89,7 @@ class AnswerCheck:
     def take(self, plan: Plan, said: Forwarded) -> None:
         """Judge the result of a call that a node answered well."""
         result = b"null" if said.answer is None or said.answer.result is None else bytes(said.answer.result)
-        received = _claim(self._network, plan, result, self._proposes(said.node_id))
+        received = _received(self._network, plan, result, self._proposes(said.node_id))
         judging = judge_answer(received)
         if len(received.result) <= LONG_ANSWER:
             self._advance(plan, said, judging, None)
@@ -107,7 +107,7 @@ class AnswerCheck:
     def _advance(
         self, plan: Plan, said: Forwarded, judging: Judging[Judgement], told: Sequence[bytes | None] | None
     ) -> None:
-        """Go on with a judging as far as this turn of the loop allows, and without waiting for a node."""
+        """Go on with a judgement as far as this turn of the loop allows, and without waiting for a node."""
         if not self._open:
             return
         began = now = perf_counter()
@@ -256,7 +256,7 @@ class AnswerCheck:
         self._conclude(plan, replace(said, attempts=said.attempts + self._attempts) if self._attempts else said)
 
 
-def _claim(network: Network, plan: Plan, result: bytes, proposes: bool | None = False) -> ReceivedAnswer:
+def _received(network: Network, plan: Plan, result: bytes, proposes: bool | None = False) -> ReceivedAnswer:
     """An answer with what is known of its chain; `proposes`: as in a ReceivedAnswer."""
     sight = network.sight
     return ReceivedAnswer(
@@ -356,7 +356,7 @@ class ProvedReads:
             return Judgement(Standing.PROVED, block=outcome.proved)
         if outcome.judged is not None:
             return Judgement(Standing.UNSURE, "what the nodes gave could not be proved")
-        judging, told = judge_answer(_claim(network, proof, outcome.result)), None
+        judging, told = judge_answer(_received(network, proof, outcome.result)), None
         try:
             async with asyncio.timeout(PROOF_SECONDS):
                 while True:

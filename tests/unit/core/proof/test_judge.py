@@ -22,7 +22,7 @@ from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.proof.encoding import HEADER_WRITERS, encoded
 from rpcaccel.core.proof.judge import judge_answer
 from rpcaccel.core.proof.known_chain import BlockHashes, SeenForms
-from rpcaccel.core.proof.received_answer import Judgement, NeededCall, ReceivedAnswer, Standing
+from rpcaccel.core.proof.received_answer import ITEMS_A_STEP, Judgement, NeededCall, ReceivedAnswer, Standing
 from tests.support.plans import plan_of
 from tests.support.proof_chain import FACTS
 from tests.unit.core.proof.test_block import changed, members
@@ -225,6 +225,52 @@ def test_the_parent_of_a_proved_block_is_known() -> None:
     judge, block = Judge(), RECORDED["prague"]["block"]
     assert judge("eth_getBlockByNumber", [block["number"], True], block).standing is Standing.PROVED
     assert judge.hashes.of(int(block["number"], 16) - 1) == block["parentHash"]
+
+
+def test_a_hash_that_was_asked_for_before_a_reorganisation_is_not_known_after_it() -> None:
+    case, hashes = RECORDED["prague"], BlockHashes()
+    block, proof = case["block"], case["proofs"]["full"]
+    params = [proof["address"], [one["key"] for one in proof["storageProof"]], block["number"]]
+    judging = judge_answer(
+        ReceivedAnswer(plan=PLANNER.plan("eth_getProof", msgspec.json.encode(params), VIEW), seen=SeenForms(),
+                       result=msgspec.json.encode(proof), form=ETHEREUM.provable, hashes=hashes, final=90,
+                       block_method="b", by_hash_method="h")
+    )  # fmt: skip
+    assert next(judging)
+    hashes.forget(0)
+    with pytest.raises(StopIteration) as end:
+        judging.send([msgspec.json.encode(block)])
+    assert (end.value.value.standing, hashes.of(3)) == (Standing.UNSURE, "")
+
+
+def test_a_signer_in_place_of_the_miner_is_no_lie() -> None:
+    judge, block = Judge(), RECORDED["prague"]["block"]
+    unsigned = {**block, "miner": "0x" + "00" * 20}
+    names = (*ETHEREUM.provable.header.members, *ETHEREUM.provable.header.later)
+    unsigned["hash"] = f"0x{keccak256(sequence(encoded(unsigned, names, HEADER_WRITERS))).hex()}"
+    judge.hashes.add(3, unsigned["hash"])
+    assert judge("eth_getBlockByNumber", ["0x3", True], unsigned).standing is Standing.PROVED
+    signed = judge("eth_getBlockByNumber", ["0x3", True], {**unsigned, "miner": "0x" + "12" * 20})
+    assert (signed.standing, signed.false) == (Standing.DOUBTED, False)
+
+
+def test_what_stands_in_a_block_without_a_hash_yet_is_not_provable() -> None:
+    receipt = copy.deepcopy(RECORDED["prague"]["receipts"][0])
+    for of in (receipt, *receipt["logs"]):
+        of["blockHash"] = "0x" + "00" * 32
+    judgement = Judge()("eth_getTransactionReceipt", [receipt["transactionHash"]], receipt)
+    assert judgement.standing is Standing.NOT_PROVABLE
+
+
+def test_a_receipt_of_many_logs_is_judged_in_steps() -> None:
+    receipt = copy.deepcopy(RECORDED["prague"]["receipts"][0])
+    receipt["logs"] *= 400
+    plan = PLANNER.plan("eth_getTransactionReceipt", msgspec.json.encode([receipt["transactionHash"]]), VIEW)
+    judging = judge_answer(
+        ReceivedAnswer(plan=plan, result=msgspec.json.encode(receipt), form=ETHEREUM.provable, hashes=BlockHashes(),
+                       seen=SeenForms(), final=90, block_method="b", by_hash_method="h")
+    )  # fmt: skip
+    assert sum(1 for _ in judging) >= 3 * 400 // ITEMS_A_STEP  # read, their hashes, their words
 
 
 GARBAGE = st.recursive(

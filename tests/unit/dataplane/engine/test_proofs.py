@@ -241,3 +241,12 @@ async def test_a_transaction_that_is_hashed_in_another_way_is_given_and_kept_onc
         replies = [await proxy.call("eth_getTransactionByHash", odd["hash"]) for _ in range(2)]
         assert [reply.cache for reply in replies] == ["miss", "memory"]
         assert not [one for one in told if isinstance(one, Case)]
+
+
+async def test_a_node_that_always_lies_is_told_of_once_a_minute_and_counted_each_time() -> None:
+    async with recorded(2) as (proxy, nodes, told):
+        nodes[0].lie = nodes[1].lie = changes("eth_getBlockByNumber", number="0x4")
+        for _ in range(5):
+            await proxy.call(*BY_NUMBER)
+        assert len([one for one in told if isinstance(one, Case)]) == 2  # one of each node
+        assert sum(cell.disproved for cell in proxy.worker.report().tally.nodes) > 2

@@ -11,6 +11,7 @@ import pytest
 
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from tests.support.proof_chain import LOGGING
 from tests.support.proxy import Proxy, Reply
 from tests.support.waiting import until
@@ -238,3 +239,24 @@ async def test_explain_says_that_the_read_is_proved() -> None:
         assert found is not None
         assert found.keeping[0].startswith("proved by the state root of its block, or not answered: ")
         assert found.keeping[0].endswith(f'(networks.{proxy.network}.rules."eth_get*")')
+
+
+async def test_the_hash_of_an_older_block_is_told_by_the_nodes_that_are_there() -> None:
+    async with recorded(2, **PROVE) as (proxy, nodes, _):
+        await nodes[1].stop()
+        heads = (
+            NodeHead(id="node-0", head=3, chain_ok=True, answering=True),
+            NodeHead(id="node-1", head=-1, chain_ok=True, note="down"),
+        )
+        served = Served(head=3, final=3, doubted=1)  # so that no hash is known any more
+        proxy.worker.see(NetworkHeads(network=proxy.network, served=served, nodes=heads, eth_chain_id=31337))
+        reply = await nonce(proxy)
+        assert (reply.result, proved(reply), reply.node) == ("0x1", HASH, "node-0")
+
+
+@pytest.mark.parametrize("tag", ["safe", "finalized", "earliest"])
+async def test_a_block_that_only_a_tag_names_is_refused_without_a_call(tag: str) -> None:
+    async with recorded(1, **PROVE) as (proxy, _, _):
+        reply = await nonce(proxy, tag)
+        assert (reply.status, proxy.asked("eth_getProof")) == (502, 0)
+        assert "no block is named but by a tag" in reply.error["message"]
