@@ -279,7 +279,7 @@ class NetworkSettings(Section):
     """When an answer of a node is disproved, or others contradict it beyond chance: "warn" says so, "drain" also drains
     it, unless it is the last one."""
     prove: Literal["off", "cheap"] = "cheap"
-    """If "cheap", no answer is given that contradicts the call, or the hash of its block: another node is asked."""
+    """If "cheap", another node is asked where an answer contradicts the call, or its hashes do not come out."""
     examine: bool = True
     """If true, nodes are examined by calls in the shadow, those that join at run time before they get calls."""
     hedge: HedgeSettings = HedgeSettings()
