@@ -184,6 +184,12 @@ def test_logs_that_do_not_fit_the_filter_are_doubted() -> None:
     assert judge("eth_getLogs", [none_at_the_end], logs).standing is Standing.CONSISTENT
 
 
+def test_what_a_filter_has_beside_its_own_members_names_no_block() -> None:
+    judge, logs = judge_of("prague"), RECORDED["prague"]["receipts"][0]["logs"]
+    wanted = {"fromBlock": "0x1", "toBlock": "0x9", "blockNumber": "0x2"}
+    assert judge("eth_getLogs", [wanted], logs).standing is Standing.CONSISTENT
+
+
 def test_no_logs_are_doubted_where_the_bloom_of_a_block_may_have_some() -> None:
     judge, case = judge_of("london"), RECORDED["london"]
     number, log = case["block"]["number"], case["receipts"][0]["logs"][0]

@@ -189,6 +189,10 @@ async def test_an_empty_list_of_logs_is_asked_of_a_second_node_where_the_bloom_m
         await proxy.call("eth_gasPrice")  # each answer pays for a part of a further call
         nodes[0].lie = lambda method, result: [] if method == "eth_getLogs" else result
         assert (await proxy.call("eth_getLogs", wanted)).result == LOGS
+    async with recorded(2, agreement={"share": 0.005}) as (proxy, nodes, _):  # which no answer has paid for yet
+        await proxy.call(*BY_NUMBER)
+        nodes[0].lie = nodes[1].lie = lambda method, result: [] if method == "eth_getLogs" else result
+        assert (await proxy.call("eth_getLogs", wanted)).headers["X-Rpcaccel-Attempts"] == "1"
 
 
 async def test_with_prove_off_nothing_is_judged() -> None:
@@ -222,13 +226,6 @@ async def test_a_number_of_another_spelling_makes_no_node_false(number: str | in
     async with recorded(2) as (proxy, nodes, told):
         nodes[0].lie = nodes[1].lie = lambda method, result: PLAIN if method == "eth_getBlockByNumber" else result
         assert (await proxy.call("eth_getBlockByNumber", number, False)).result == PLAIN
-        assert not [one for one in told if isinstance(one, Case)]
-
-
-async def test_what_nodes_add_to_a_filter_is_no_part_of_it() -> None:
-    async with recorded(2) as (proxy, _, told):
-        wanted = {"fromBlock": "0x1", "toBlock": NUMBER, "blockNumber": "0x2"}
-        assert (await proxy.call("eth_getLogs", wanted)).result == LOGS
         assert not [one for one in told if isinstance(one, Case)]
 
 
