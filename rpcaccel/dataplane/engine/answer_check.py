@@ -201,6 +201,12 @@ class AnswerCheck:
             else:
                 self._take(plan, said)
             return
+        if judgement.form.startswith("branch") and judgement.false:  # a final block cannot have become another one
+            self._new.append((plan, said, judgement))
+            if not self._elsewhere(plan, said, FailureKind.DISPROVED):
+                failed = self._failed(said, replace(judgement, standing=Standing.DISPROVED))
+                self._take(plan, self.doubted.pop(0) if self.doubted else replace(failed, answer=None))
+            return
         if judgement.form:
             alike = any(self._shared.beside.alike(network, plan, said, earlier) for _, earlier, _ in self._new)
             if alike or len(network.pool.nodes) == 1:
