@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias, TypeVar
 
+ITEMS_A_STEP = 8
+"""Items of a list, such as logs, that are looked at in one step."""
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 """Yields after each step, which takes some ten microseconds, and returns what the work came to."""
+
+
+def in_one_step(work: Callable[..., T], *about: Any) -> Steps[T]:
+    """What `work` comes to with these arguments, in one step."""
+    yield
+    return work(*about)
 
 
 def at_once(steps: Steps[T]) -> T:

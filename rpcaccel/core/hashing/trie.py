@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.core.hashing.rlp import Item, decode, number, sequence, string
+from rpcaccel.core.stepwise import Steps, at_once
 
 _EMPTY = b"\x80"
 _BRANCH = 17
 """Items of a branch: a child for each nibble, and the value of the key that ends there."""
 _HASH_BYTES = 32
+_LONG = 4096
+"""Bytes of a node whose hash takes a step."""
 
 
 EMPTY_TRIE_ROOT = keccak256(_EMPTY)
@@ -20,38 +23,51 @@ EMPTY_TRIE_ROOT = keccak256(_EMPTY)
 def list_root(items: Sequence[bytes]) -> bytes:
     """The root of the trie that has each item under its index, as blocks have of transactions, receipts and
     withdrawals."""
+    return at_once(list_root_steps(items))
+
+
+def list_root_steps(items: Sequence[bytes]) -> Steps[bytes]:
+    """The same of a list that may be long."""
     if not items:
         return EMPTY_TRIE_ROOT
     # In the order of the encoded indexes, of which that of 0 is 0x80. Sorting very many would hold up other threads.
     order = (*range(1, min(len(items), 128)), 0, *range(128, len(items)))
     entries = [(number(index).hex(), items[index]) for index in order]
-    return keccak256(_node(entries, 0, 0, len(entries)))
+    return keccak256((yield from _node(entries, 0, 0, len(entries))))
 
 
 _Entry = tuple[str, bytes]
 """A key as hex digits, and its value."""
 
 
-def _node(entries: Sequence[_Entry], depth: int, first: int, end: int) -> bytes:
+def _node(entries: Sequence[_Entry], depth: int, first: int, end: int) -> Steps[bytes]:
     """The encoded node over the entries from `first` to before `end`, which share `depth` digits. No key is the
     beginning of another: the encodings of two numbers never are."""
-    key, value = entries[first]
+    key, last, shared = entries[first][0], entries[end - 1][0], depth
     if end - first == 1:
-        return sequence((string(_packed(key[depth:], leaf=True)), string(value)))
-    last, shared = entries[end - 1][0], depth
+        return _leaf(entries[first], depth)
     while key[shared] == last[shared]:
         shared += 1
     if shared > depth:
-        below = _reference(_node(entries, shared, first, end))
+        below = _reference((yield from _node(entries, shared, first, end)))
         return sequence((string(_packed(key[depth:shared], leaf=False)), below))
     children = [_EMPTY] * _BRANCH
     while first < end:
         digit, after = entries[first][0][depth], first + 1
         while after < end and entries[after][0][depth] == digit:
             after += 1
-        children[int(digit, 16)] = _reference(_node(entries, depth + 1, first, after))
+        alone = after - first == 1  # most are, and a generator for each would cost as much as its hash
+        node = _leaf(entries[first], depth + 1) if alone else (yield from _node(entries, depth + 1, first, after))
+        children[int(digit, 16)] = _reference(node)
         first = after
+        if len(node) > _LONG:
+            yield
+    yield
     return sequence(children)
+
+
+def _leaf(entry: _Entry, depth: int) -> bytes:
+    return sequence((string(_packed(entry[0][depth:], leaf=True)), string(entry[1])))
 
 
 def _reference(node: bytes) -> bytes:

@@ -80,16 +80,19 @@ def members(text: bytes | Raw, most: int = MOST_STEPS) -> dict[str, Raw]:
     return at_once(member_steps(text, most))
 
 
-def member_steps(text: bytes | Raw, most: int = MOST_STEPS) -> Steps[dict[str, Raw]]:
-    """The members of an object that may be long; arguments and exceptions as for `members`."""
+def member_steps(text: bytes | Raw, most: int = MOST_STEPS, *, once: bool = False) -> Steps[dict[str, Raw]]:
+    """The members of an object that may be long; arguments and exceptions as for `members`. `once`: no name may be
+    repeated."""
     scan = _Scan(text, most)
     found: dict[str, Raw] = {}
     scan.skip(_BRACE)
     if scan.skips(_END_OF_OBJECT):
         return found
     while True:
-        name = scan.skip(_NAME)
-        found[msgspec.json.decode(name, type=str)] = yield from scan.value()
+        name = msgspec.json.decode(scan.skip(_NAME), type=str)
+        if once and name in found:
+            raise NotJson("a name is repeated")
+        found[name] = yield from scan.value()
         if scan.skips(_END_OF_OBJECT):
             return found
         scan.skip(_COMMA)
@@ -109,6 +112,8 @@ def item_steps(text: bytes | Raw, most: int = MOST_STEPS) -> Steps[list[Raw]]:
         return found
     while True:
         found.append((yield from scan.value()))
+        if not len(found) % _STEP:  # between flat items stands no bracket that is followed
+            yield
         if scan.skips(_END_OF_ARRAY):
             return found
         scan.skip(_COMMA)
