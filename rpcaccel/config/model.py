@@ -278,8 +278,9 @@ class NetworkSettings(Section):
     on_disagreement: Literal["warn", "drain"] = "warn"
     """When an answer of a node is disproved, or others contradict it beyond chance: "warn" says so, "drain" also drains
     it, unless it is the last one."""
-    prove: Literal["off", "cheap"] = "cheap"
-    """If "cheap", another node is asked where an answer contradicts the call, or its hashes do not come out."""
+    prove: Literal["off", "cheap", "full"] = "cheap"
+    """If "cheap", another node is asked where an answer contradicts the call, or its hashes do not come out. If "full",
+    answers are proved whole, by further calls where it takes some, and so is what Redis and the disk have."""
     examine: bool = True
     """If true, nodes are examined by calls in the shadow, those that join at run time before they get calls."""
     hedge: HedgeSettings = HedgeSettings()

@@ -157,6 +157,21 @@ _JUDGED = {
 """How an answer is judged (core.proof.judge), by what it shows; and where the chain's hashes cannot be rebuilt."""
 
 
+_PROVED = {
+    "block": "proved by the hash of its block, and its transactions by their root",
+    "transaction": "proved by its hash, and by its place in its block",
+    "receipt": "proved by the root of the receipts of its block",
+    "receipts": "proved by the root of the receipts of their block",
+    "logs": "proved to be complete, by the receipts of their blocks",
+}
+"""The same where all is proved (`prove = "full"`)."""
+_PROVED_BY_HEADERS = {
+    "block": "proved by its header as it is hashed, which a second call gives, without its transactions",
+    "logs": "judged by the hashes and the blooms of their blocks, which prove where there are none",
+}
+"""The same on chains of which a method gives the headers as they are hashed, and no more can be proved."""
+
+
 def proving(plan: Plan, form: ProofForm, unknown: str = "", *, proves: bool) -> str:
     """A sentence saying how the answer of a node is judged; none where no node is asked.
 
@@ -179,6 +194,8 @@ def proving(plan: Plan, form: ProofForm, unknown: str = "", *, proves: bool) -> 
         return "not proved: the call names its block by neither number nor hash"
     if unknown:
         return f"{_BRANCH}; nodes agree that the chain hashes a {unknown} in another way than this program knows"
+    if plan.rule.fully and (said := (_PROVED if form.transactions else _PROVED_BY_HEADERS).get(shows)):
+        return said
     rebuilt, otherwise = _JUDGED[shows]
     there = form.transactions if shows == "transaction" else form.header.members
     return rebuilt if there or not otherwise else otherwise

@@ -110,6 +110,12 @@ class OneATurn:
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_soon(self._run)
 
+    async def turn(self) -> None:
+        """Wait for a turn of the caller's own."""
+        came = asyncio.get_running_loop().create_future()
+        self.add(lambda: None if came.done() else came.set_result(None))
+        await came
+
     def _run(self) -> None:
         try:
             self._waiting[0]()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rpcaccel import stores
 from rpcaccel.config.model import Settings
-from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
 from rpcaccel.core.explanation import Explanation
@@ -124,7 +124,8 @@ class Worker:
         self.bring(brought)
         self._later(self._tell_errors_forever())
         if self._disk is not None:
-            self._later(HotAnswers(self._memory, self._disk, self.engine.purges, self._clock).run())
+            hot = HotAnswers(self._memory, self._disk, self.engine.purges, self._clock, self._believes)
+            self._later(hot.run())
         for known in heads:
             self.see(known)
         if self._store.shares_limits:
@@ -171,6 +172,11 @@ class Worker:
         self.admission.adopt(settings.clients)
         for upstream in self.state.upstreams():
             self._later(upstream.warm())
+
+    def _believes(self, entry: Entry) -> bool:
+        """May memory have an entry of the disk before it was proved?"""
+        network = self.state.networks.get(entry.network)
+        return network is None or not network.planner.rule(entry.method).fully
 
     def see(self, heads: NetworkHeads) -> None:
         """Take the heads of a network, as the prober knows them."""

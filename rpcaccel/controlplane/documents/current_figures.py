@@ -191,7 +191,7 @@ class MethodNow(MethodFigures, frozen=True, kw_only=True):
         Meta(
             description="Answers of nodes judged by arithmetic since the start: proved, consistent (nothing "
             "contradicts them), not_provable, unsure (what proves them could not be had), doubted (a second node was "
-            "asked), disproved (false, and not given)."
+            "asked), disproved (false, and not given), poisoned (false, in Redis or on the disk)."
         ),
     ]
     proof_seconds: Annotated[float, Meta(description="That judging them took the proxy.")]

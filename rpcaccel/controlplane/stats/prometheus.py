@@ -95,7 +95,7 @@ EXPOSED: tuple[Exposed, ...] = (
     Exposed("rpcaccel_cache_refreshes_total", "counter", "Answers fetched again when the head moved, unasked.",
             ("network", "class")),
     Exposed("rpcaccel_proofs_total", "counter",
-            "Answers judged by arithmetic: proved, consistent, not_provable, unsure, doubted, disproved.",
+            "Answers judged by arithmetic: proved, consistent, not_provable, unsure, doubted, disproved, poisoned.",
             ("network", "method", "standing")),
     Exposed("rpcaccel_proof_seconds_total", "counter", "Time of the event loop spent on judging answers.",
             ("network", "method")),

@@ -12,10 +12,9 @@ from rpcaccel.core.hashing.keccak import keccak256
 
 BLOOM_BYTES = 256
 NO_BLOOM = bytes(BLOOM_BYTES)
-FILLED_IN = (NO_BLOOM, b"\xff" * BLOOM_BYTES)
+FULL_BLOOM = b"\xff" * BLOOM_BYTES
+FILLED_IN = (NO_BLOOM, FULL_BLOOM)
 """What some chains' nodes show in place of blooms."""
-Alternatives = Sequence[bytes]
-"""Addresses, or topics of one position, of which a log has one; empty: any."""
 
 
 @lru_cache(maxsize=4096)
@@ -37,10 +36,8 @@ def bloom_of(values: Iterable[bytes]) -> bytes:
     return bits.to_bytes(BLOOM_BYTES, "big")
 
 
-def excludes(bloom: bytes, wanted: Iterable[Alternatives]) -> bool:
-    """Whether a block with this bloom has no log that satisfies each of `wanted`."""
+def excludes(bloom: bytes, masks: Iterable[Sequence[int]]) -> bool:
+    """Whether a block with this bloom has no log that satisfies a filter, of which `masks` are the bits (`bloom_bits`)
+    of the alternatives for the address and for each topic."""
     bits = int.from_bytes(bloom, "big")
-    return any(
-        alternatives and not any(bits & (mask := bloom_bits(value)) == mask for value in alternatives)
-        for alternatives in wanted
-    )
+    return any(part and not any(bits & mask == mask for mask in part) for part in masks)

@@ -20,7 +20,7 @@ from itertools import product
 import msgspec
 from msgspec import Struct
 
-from rpcaccel.core.hashing.bloom import BLOOM_BYTES, excludes
+from rpcaccel.core.hashing.bloom import BLOOM_BYTES, FILLED_IN, bloom_bits, excludes
 from rpcaccel.core.live.block import Log
 from rpcaccel.core.wire.json_text import UNREADABLE
 
@@ -196,9 +196,6 @@ def _keys(one: LogFilter) -> Iterator[_Key]:
     return product(*(values[part] for part in one.parts))
 
 
-_UNUSED_BLOOMS = (bytes(BLOOM_BYTES), b"\xff" * BLOOM_BYTES)
-
-
 class _Header(Struct, gc=False):
     logsBloom: str = ""
 
@@ -213,7 +210,9 @@ def may_match(header: bytes, wanted: LogFilter) -> bool:
         bloom = bytes.fromhex(_decode(header).logsBloom[2:])
     except (ValueError, *UNREADABLE):
         return False
-    if len(bloom) != BLOOM_BYTES or bloom in _UNUSED_BLOOMS:
+    if len(bloom) != BLOOM_BYTES or bloom in FILLED_IN:
         return False
     words = (wanted.addresses, *wanted.topics)
-    return not excludes(bloom, ([bytes.fromhex(word[2:]) for word in alternatives] for alternatives in words))
+    return not excludes(
+        bloom, ([bloom_bits(bytes.fromhex(word[2:])) for word in alternatives] for alternatives in words)
+    )

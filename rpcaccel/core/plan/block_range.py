@@ -94,7 +94,7 @@ def read(
     settled = final if final_at_once and rule.split == "blocks" else min(final, view.settled)
     return Range(way=rule.split, method=rule.method, tag=tag, first=first, last=last, settled=settled, final=final,
                  depth=depth, name=forms[0], call=forms[1],
-                 scope=cache_key.sure_scope(rule.agree, proved=rule.prove) + cache_key.SCOPE_NUMBER)  # fmt: skip
+                 scope=rule.sure_scope + cache_key.SCOPE_NUMBER)  # fmt: skip
 
 
 def _blocks(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:

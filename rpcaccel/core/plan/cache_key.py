@@ -27,12 +27,6 @@ SCOPE_SENT = b"t"
 """A mark for a recently sent transaction. No answer is kept under such a key."""
 
 
-def sure_scope(agree: int, *, proved: bool) -> bytes:
-    """What stands before the scope in the key of an answer that was proved, or that `agree` nodes gave alike; nothing
-    for that of one node. Such an answer counts more, so that neither is found under the key of the other."""
-    return b"p." if proved else b"a%d." % agree if agree > 1 else b""
-
-
 def network_tag(network: str, eth_chain_id: int, genesis: str = "", block_one: str = "") -> bytes:
     """The first part of every key of a network.
 

@@ -25,6 +25,8 @@ class Terms(Struct, frozen=True, kw_only=True, gc=False):
     """No node below this head is asked, even when no other node is left."""
     route: bytes = b""
     """Is put behind the key for a consistent-hash balancer, so that another node is chosen."""
+    headers_alone: bool = False
+    """Is no more of a block judged than its header?"""
     told: frozenset[str] = frozenset()
     """The ids of the nodes that answered before: others are preferred."""
 

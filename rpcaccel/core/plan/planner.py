@@ -303,7 +303,7 @@ class Planner:
         if cache is _NODE and not shape.rule.aged:
             return None, None
         prefix = self._prefix(shape.method, view)
-        prefix += cache_key.sure_scope(shape.rule.agree, proved=shape.rule.prove)
+        prefix += shape.rule.sure_scope
         if cache is _NODE:
             return prefix + cache_key.SCOPE_NODE + b":", None
         if cache is _STATIC:

@@ -216,7 +216,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """What the result shows, so that it can be judged by arithmetic (core.proof.judge). Empty: it is not judged."""
     part: StatePart = ""
     """For a read of the state: what the result is of the account that the first param names, so that it can be taken
-    from a proof of that account (core.proof.state_reads)."""
+    from a proof of that account (core.proof.state)."""
     rewrites: bool = False
     """For a write: it changes state, time or blocks without a new block, as on a node for development, so that nothing
     that was kept before is true for certain."""
@@ -235,6 +235,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     """Set by an override: the number of nodes that must give the same answer before the client gets it."""
     prove: bool = False
     """Set by an override: the client gets only what a proof shows."""
+    fully: bool = False
+    """Set where all is to be proved (`prove = "full"`): is the result judged by other calls as well, where it takes
+    some?"""
     origin: str = ""
     """Where the override is written in the settings; empty when there is none."""
     known: bool = field(default=False, name="(known)")
@@ -246,12 +249,19 @@ class Rule(Struct, frozen=True, kw_only=True):
     old_state: bool = field(default=False, name="(old state)")
     """Does a call about an old block need a node that keeps old state? Derived."""
 
+    sure_scope: bytes = field(default=b"", name="(sure scope)")
+    """What stands before the scope in the key of an answer that was proved, as far as it can be, or that `agree` nodes
+    gave alike; nothing for that of one node. Such an answer counts more, so that neither is found under the key of the
+    other. Derived."""
+
     def __post_init__(self) -> None:
         bulkhead = _HEAVY if self.heavy else _EXECUTION if self.executes else _LIGHT if self.method else _UNKNOWN
         force_setattr(self, "known", bool(self.method))
         force_setattr(self, "bulkhead", bulkhead)
         force_setattr(self, "roles", tuple([need for need in self.needs if need != OLD_STATE]))
         force_setattr(self, "old_state", OLD_STATE in self.needs)
+        proved, agreed = b"p." * (self.prove or self.fully), b"a%d." % self.agree * (self.agree > 1)
+        force_setattr(self, "sure_scope", proved + agreed)
 
     @property
     def agreeable(self) -> bool:
@@ -364,6 +374,11 @@ def overridden(rules: RuleTable, overrides: Sequence[Override]) -> RuleTable:
         return apply(rule, override) if override else rule
 
     return rules.changed(change)
+
+
+def proved_fully(rules: RuleTable) -> RuleTable:
+    """The same rules where all that results show is to be proved."""
+    return rules.changed(lambda rule: replace(rule, fully=bool(rule.shows)))
 
 
 def apply(rule: Rule, override: Override) -> Rule:

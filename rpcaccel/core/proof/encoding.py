@@ -6,7 +6,8 @@ but NotProvable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from rpcaccel.core.hashing import bech32
@@ -26,8 +27,21 @@ class NotProvable(Exception):
     """An answer lacks what its hash is made of, or has it in an unknown form. The text says what."""
 
 
+class OtherForm(NotProvable):
+    """The chain is known to hash what an answer shows in another way. The text says what."""
+
+
 class Disproved(Exception):
     """An answer contradicts the hash that it is proved by. The text says where."""
+
+
+@contextmanager
+def said_of(what: str) -> Iterator[None]:
+    """Put `what` before the text of a NotProvable or Disproved that is raised within."""
+    try:
+        yield
+    except (NotProvable, Disproved) as error:
+        raise type(error)(f"{what}: {error}") from None
 
 
 def whole(value: Any, name: str) -> int:

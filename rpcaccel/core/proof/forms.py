@@ -49,5 +49,8 @@ class ProofForm(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     state_method: str = ""
     """The method that proves an account and places of its storage (EIP-1186), whose params are the address, the places
     and the block; empty where the chain's nodes have none."""
+    receipts_method: str = ""
+    """The method that gives all receipts of a block, whose param is its number or its hash; empty where there is
+    none."""
     false_log_hashes: bool = False
     """Do nodes keep, in the logs of blocks that they proposed, block hashes that the blocks do not have?"""

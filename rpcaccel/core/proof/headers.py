@@ -16,7 +16,7 @@ from typing import Any
 
 from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.core.hashing.rlp import decode, sequence
-from rpcaccel.core.hashing.trie import list_root
+from rpcaccel.core.hashing.trie import list_root_steps
 from rpcaccel.core.proof.encoding import (
     HEADER_WRITERS,
     Disproved,
@@ -31,6 +31,7 @@ from rpcaccel.core.proof.encoding import (
     write_number,
 )
 from rpcaccel.core.proof.forms import HashedHeader
+from rpcaccel.core.stepwise import Steps
 
 _NO_UNCLES = keccak256(b"\xc0")
 """`sha3Uncles` of a block without uncles."""
@@ -68,11 +69,13 @@ def _refuse(block: Json, form: HashedHeader, named: bytes) -> None:
     raise Disproved("the header has another hash")
 
 
-def prove_withdrawals(block: Json) -> None:
+def prove_withdrawals(block: Json) -> Steps[None]:
     """Prove the withdrawals that a block shows by the root that its header has of them (EIP-4895)."""
-    shown = items(member(block, "withdrawals"), "withdrawals")
-    entries = [sequence(encoded(one, _WITHDRAWAL, _WITHDRAWAL_WRITERS)) for one in shown]
-    if list_root(entries) != hash_of(block, "withdrawalsRoot"):
+    entries = list[bytes]()
+    for one in items(member(block, "withdrawals"), "withdrawals"):
+        entries.append(sequence(encoded(one, _WITHDRAWAL, _WITHDRAWAL_WRITERS)))
+        yield
+    if (yield from list_root_steps(entries)) != hash_of(block, "withdrawalsRoot"):
         raise Disproved("the withdrawals have another root")
 
 
@@ -108,32 +111,24 @@ def hash_of(of: Json, name: str) -> bytes:
     return data32(member(of, name), name)
 
 
-def prove_place(of: Json, block: Json, index: int, named_by: str) -> None:
+def prove_place(of: Json, block: Json, index: int) -> None:
     """Prove where a transaction, a receipt or a log says that it stands.
 
     Args:
         of: what says so.
         block: the block in which it stands; its header is proved.
         index: the number of its transaction in the block.
-        named_by: the member of `of` that has the hash of the transaction.
     """
     if whole(member(of, "transactionIndex"), "transactionIndex") != index:
         raise Disproved("another transactionIndex")
-    _prove_same(member(of, "blockHash"), member(block, "hash"), data32, "blockHash")
-    _prove_same(member(of, "blockNumber"), member(block, "number"), whole, "blockNumber")
+    prove_same(member(of, "blockHash"), member(block, "hash"), data32, "blockHash")
+    prove_same(member(of, "blockNumber"), member(block, "number"), whole, "blockNumber")
     for name in ("blockTimestamp", "timestamp"):
         if of.get(name) is not None:
-            _prove_same(of[name], member(block, "timestamp"), whole, name)
-    transaction = items(member(block, "transactions"), "transactions")[index]
-    if isinstance(transaction, str):
-        data32(transaction, "transactions")
-        named = transaction
-    else:
-        named = member(transaction, "hash")
-    _prove_same(member(of, named_by), named, data32, named_by)
+            prove_same(of[name], member(block, "timestamp"), whole, name)
 
 
-def _prove_same(shown: Any, known: Any, read: Callable[[Any, str], object], name: str) -> None:
+def prove_same(shown: Any, known: Any, read: Callable[[Any, str], object], name: str) -> None:
     """Prove a member that repeats one that was read. Texts that are equal need not be read again."""
     if not (isinstance(shown, str) and shown == known) and read(shown, name) != read(known, name):
         raise Disproved(f"another {name}")

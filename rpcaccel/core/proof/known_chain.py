@@ -1,4 +1,4 @@
-"""What is known of a chain where answers are judged: hashes of blocks, and forms that came out right.
+"""What is known of a chain where answers are judged: its blocks, and forms that came out right.
 
 Hashes of blocks are certain on the branch that most of the nodes' weight serves. The control plane tells the hash of
 each served head. A proved header adds that of its parent, and the nodes that hold most of the weight can be asked for
@@ -15,41 +15,81 @@ from __future__ import annotations
 
 from typing import Literal
 
-MAX_BLOCK_HASHES = 8192
-"""Hashes that are kept for a network, some 300 bytes each; the one added first is dropped first."""
+from msgspec import Struct
+
+MAX_KNOWN_BLOCKS = 8192
+"""Blocks near the head that are known of a network, some 1,000 bytes each; and as many older ones, so that who reads
+through old blocks makes none near the head forgotten. The one added first is dropped first."""
 
 
-class BlockHashes:
-    """The hashes of one network's blocks, by number, in lower case."""
+class ProvedHeader(Struct, frozen=True, gc=False):
+    """What is kept of a header that came out with the hash of its block."""
 
-    __slots__ = ("_hashes", "_numbers", "_serial", "forgotten")
+    number: int
+    hash: str
+    """The hash of the block, in lower case, as `parent` is that of the block before it."""
+    parent: str
+    time: int
+    """Its timestamp (seconds since 1970)."""
+    state_root: bytes
+    bloom: bytes
+    """The bloom of the block's logs (256 bytes)."""
+
+
+class KnownBlocks:
+    """Blocks of one network: the hashes of those on the served branch, by number, in lower case; and proved headers,
+    which may be of any branch."""
+
+    __slots__ = ("_hashes", "_headers", "_numbers", "_serial", "forgotten")
 
     def __init__(self) -> None:
-        self._hashes: dict[int, str] = {}
+        self._hashes: tuple[dict[int, str], dict[int, str]] = {}, {}
+        """Of blocks near the head, and of older ones."""
+        self._headers: tuple[dict[str, ProvedHeader], dict[str, ProvedHeader]] = {}, {}
         self._numbers: dict[str, int] = {}
         self._serial = (0, -1, 0)
         self.forgotten = 0
         """How often blocks were forgotten: what was asked before may be of a branch that was left since."""
 
     def __repr__(self) -> str:
-        return f"<{len(self._hashes)} block hashes>"
+        return f"<{sum(map(len, self._hashes))} block hashes, {sum(map(len, self._headers))} headers>"
 
     def of(self, number: int) -> str:
         """The hash of a block; empty when it is not known."""
-        return self._hashes.get(number, "")
+        return self._hashes[0].get(number) or self._hashes[1].get(number, "")
 
     def number_of(self, hash: str) -> int:
         """The number of the block with this hash; -1 when it is not known."""
         return self._numbers.get(hash, -1)
 
+    def header(self, hash: str) -> ProvedHeader | None:
+        """The header of the block with this hash; None when it is not known."""
+        return self._headers[0].get(hash) or self._headers[1].get(hash)
+
+    def header_at(self, number: int) -> ProvedHeader | None:
+        """The header of a block on the served branch; None when it is not known."""
+        return self.header(self.of(number))
+
+    def add_header(self, header: ProvedHeader) -> None:
+        """Take a proved header."""
+        same = self._headers[self._age(header.number)]
+        same[header.hash] = header
+        if len(same) > MAX_KNOWN_BLOCKS:
+            del same[next(iter(same))]
+
     def add(self, number: int, hash: str) -> None:
         """Take the hash of a block on the served branch."""
-        if self._hashes.get(number, hash) != hash:
+        if self.of(number) not in ("", hash):
             self.forget(number)
-        self._hashes[number] = hash
+        same = self._hashes[self._age(number)]
+        same[number] = hash
         self._numbers[hash] = number
-        if len(self._hashes) > MAX_BLOCK_HASHES:
-            self._drop(next(iter(self._hashes)))
+        if len(same) > MAX_KNOWN_BLOCKS:
+            self._drop(same, next(iter(same)))
+
+    def _age(self, number: int) -> int:
+        """0 for a block near the head, 1 for an older one."""
+        return int(number <= self._serial[2] - MAX_KNOWN_BLOCKS // 2)
 
     def served(self, head: int, hash: str, final: int, fork_epoch: int, doubted: int) -> None:
         """Take the head that is served now. What a reorganisation may have replaced is forgotten.
@@ -71,11 +111,14 @@ class BlockHashes:
     def forget(self, first: int) -> None:
         """Forget the blocks from this number on."""
         self.forgotten += 1
-        for number in [number for number in self._hashes if number >= first]:
-            self._drop(number)
+        for same in self._hashes:
+            for number in [number for number in same if number >= first]:
+                self._drop(same, number)
 
-    def _drop(self, number: int) -> None:
-        self._numbers.pop(self._hashes.pop(number), None)
+    def _drop(self, same: dict[int, str], number: int) -> None:
+        hash = same.pop(number)
+        if not self.of(number):
+            self._numbers.pop(hash, None)
 
 
 Familiarity = Literal["certain", "unknown", "new"]

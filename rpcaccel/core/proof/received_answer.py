@@ -10,24 +10,28 @@ have a turn. What shows that an answer is false is told from what only looks so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Spelling
-from rpcaccel.core.proof.encoding import Disproved, NotProvable, member, whole
+from rpcaccel.core.proof.encoding import Disproved, NotProvable, OtherForm, member, whole
 from rpcaccel.core.proof.forms import ProofForm
 from rpcaccel.core.proof.headers import hash_of
-from rpcaccel.core.proof.known_chain import BlockHashes, SeenForms
-from rpcaccel.core.stepwise import Steps
+from rpcaccel.core.proof.known_chain import KnownBlocks, SeenForms
+from rpcaccel.core.stepwise import ITEMS_A_STEP, Steps
+from rpcaccel.core.wire import json_text
 
-ITEMS_A_STEP = 8
-"""Logs or receipts that are looked at in one step."""
+MAX_OBJECT_BYTES = 1 << 20
+"""Bytes of the longest transaction or log that is read."""
+LONG_TEXT = 1 << 20
+"""Bytes of a text from which it is split in steps, which takes ten times as long as to split it at once."""
 _HASH_LETTERS = 2 + 64
 _NO_HASH = "0x" + "0" * 64
 _HASHES = (Spelling.HEX_TAG_OR_HASH, Spelling.HARMONY_NUMBER_OR_HASH)
@@ -54,7 +58,8 @@ class Judgement(Struct, frozen=True):
     form: str = ""
     """What of the answer does not come out right, where another node may show whether it does on this chain."""
     lasting: bool = False
-    """Is that form one of the chain's, and not of this answer alone?"""
+    """Is that form one of the chain's, and not of this answer alone? Of what is not provable: does the chain hash it in
+    a way of its own?"""
     false: bool = False
     """Is the doubted answer false, if another node's answer of that form to the same call comes out right?"""
     proved: frozenset[str] = frozenset()
@@ -70,10 +75,10 @@ class NeededCall(Struct, frozen=True):
 
     method: str
     params: bytes
-    wait: bool = True
-    """May nodes be asked? Otherwise only what memory has counts."""
-    agreed: bool = False
-    """Must nodes that hold most of the weight give the same result?"""
+    how: Literal["memory", "any", "header", "agreed", "proved"]
+    """"memory": what memory has; "any": what a node gives as well; "header": of a block by its number or its hash, of
+    which no more than the header is judged, and which is not kept; "agreed": what nodes give that hold most of the
+    weight; "proved": only a result that is proved."""
 
 
 Judging: TypeAlias = Generator[tuple[NeededCall, ...] | None, Sequence[bytes | None] | None, _T]
@@ -86,13 +91,15 @@ class ReceivedAnswer:
     plan: Plan
     result: bytes
     form: ProofForm
-    hashes: BlockHashes
+    blocks: KnownBlocks
     seen: SeenForms
     final: int
     """The highest final block."""
     block_method: str
     """The method of a block by number, whose params are the number and `false`; `by_hash_method`: of one by hash."""
     by_hash_method: str
+    full: bool = False
+    """Is all of it to be proved, by other calls where it takes some? Else it is judged by what it shows itself."""
     proposes: bool | None = False
     """On a chain whose nodes keep false hashes in the logs of the blocks that they proposed: does the node propose
     blocks? None: it does not say so."""
@@ -102,9 +109,26 @@ class ReceivedAnswer:
     """The block that the call names: its number, or its hash; None where it names none, or by a tag."""
     proved: set[str] = field(default_factory=set)
     """The forms that came out right."""
+    _forgotten: int = 0
+
+    @property
+    def by_roots(self) -> bool:
+        """Are transactions and receipts to be proved by the roots that headers have of them?"""
+        return self.full and bool(self.form.transactions)
+
+    def learn(self, number: int, hash: str) -> None:
+        """Take the hash of a block on the served branch, unless a reorganisation was noticed since `read`."""
+        if not self.is_outdated:
+            self.blocks.add(number, hash)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Was a reorganisation noticed since `read`, so that what was compared may be of two branches?"""
+        return self._forgotten != self.blocks.forgotten
 
     def read(self) -> None:
         """Read what the call asks for."""
+        self._forgotten = self.blocks.forgotten
         params = msgspec.json.decode(self.plan.params)
         self.params = params if isinstance(params, list) else []
         if self.plan.rule.names_transaction is None:
@@ -152,23 +176,20 @@ class Unsure(Exception):
 
 
 def check_call(answer: ReceivedAnswer, number: int, hash: str) -> None:
-    """Does what a node shows belong to the block that the call names, and is that the block of the served branch? A
-    block that is named by its hash may be one that a reorganisation abandoned."""
+    """Does what a node shows belong to the block that the call names?"""
+    if hash == _NO_HASH:
+        raise NotProvable("it stands in a block that has no hash yet")
     if isinstance(answer.named, str) and answer.named != hash:
         raise Disproved("it has another block hash than the one that was asked for")
     if isinstance(answer.named, int) and answer.named != number:
         raise Disproved("it has another block number than the one that was asked for")
-    if answer.hashes.number_of(hash) not in (-1, number):
+    if answer.blocks.number_of(hash) not in (-1, number):
         raise Disproved("it has another block number than the block with its hash")
-    if not isinstance(answer.named, str):
-        check_branch(answer, number, hash)
 
 
 def check_branch(answer: ReceivedAnswer, number: int, hash: str) -> None:
     """Is the block with this number and hash on the branch that is served, as far as that is known?"""
-    if hash == _NO_HASH:
-        raise NotProvable("it stands in a block that has no hash yet")
-    served = answer.hashes.of(number)
+    served = answer.blocks.of(number)
     if not served:
         return
     form = f"branch in {answer.plan.rule.method}"
@@ -182,15 +203,15 @@ def prove_form(
     answer: ReceivedAnswer,
     form: str,
     number: int,
-    prove: Callable[[], Steps[None] | None],
+    proof: Steps[_T],
     *,
     telling: bool = False,
     lasting: bool = True,
-) -> Judging[None]:
-    """Prove what has this form at a block.
+) -> Judging[_T]:
+    """Prove what has this form at a block, and return what the proof comes to.
 
     Args:
-        prove: raises Disproved or NotProvable; may be done in steps.
+        proof: raises Disproved or NotProvable.
         telling: if this is proved, is the form known? Not if a node could have made it up: then another node is asked
             where it cannot be proved.
         lasting: does all of the chain have the form, so that nothing of it can be proved where nodes agree about one
@@ -198,20 +219,21 @@ def prove_form(
     """
     form = f"{form} in {answer.plan.rule.method}"  # methods may write the same in ways of their own
     try:
-        steps = prove()
-        if steps is not None:
-            yield from steps
+        found = yield from proof
     except (Disproved, NotProvable) as error:
         familiarity = answer.seen.familiarity(form, number)
         false = isinstance(error, Disproved)
-        if (familiarity == "certain") == false:
-            raise  # else the node left out what such an answer has, or this is the first one of its form
+        if familiarity == "certain" and false:
+            raise
         if familiarity == "unknown":
-            raise NotProvable(f"the chain has another {form}") from None
+            raise OtherForm(f"the chain has another {form}") from None
+        if familiarity == "new" and not false and not answer.full:
+            raise  # it is the first one of its form
         raise Doubted(str(error), form, lasting=lasting and familiarity == "new", false=false) from None
     answer.proved.add(form)
     if telling:
         answer.seen.held(form, number)
+    return found
 
 
 # -- what an answer shows ----------------------------------------------------------------------------------------------
@@ -229,12 +251,36 @@ def place_of(of: Mapping[str, Any]) -> tuple[int, str]:
 
 
 decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
-decode_items = msgspec.json.Decoder(list[Raw]).decode
+_decode_items = msgspec.json.Decoder(list[Raw]).decode
+
+
+def read_members(text: bytes | Raw) -> Judging[Mapping[str, Raw]]:
+    """The members of an object, which may be long."""
+    return decode_members(text) if _is_short(text) else (yield from json_text.member_steps(text, _size(text)))
+
+
+def read_items(text: bytes | Raw) -> Judging[list[Raw]]:
+    """The items of an array, which may be long."""
+    return _decode_items(text) if _is_short(text) else (yield from json_text.item_steps(text, _size(text)))
+
+
+def _is_short(text: bytes | Raw) -> bool:
+    return _size(text) <= LONG_TEXT
+
+
+def _size(text: bytes | Raw) -> int:
+    return len(memoryview(text))
 
 
 def read_objects(text: bytes | Raw) -> Judging[list[Mapping[str, Any]]]:
+    """The objects of an array, which may be long."""
+    return (yield from decode_objects((yield from read_items(text))))
+
+
+def decode_objects(texts: Iterable[Raw]) -> Judging[list[Mapping[str, Any]]]:
+    """These objects."""
     shown: list[Mapping[str, Any]] = []
-    for one in decode_items(text):
+    for one in texts:
         shown.append(read_object(one))
         if len(shown) % ITEMS_A_STEP == 0:
             yield None
@@ -242,6 +288,8 @@ def read_objects(text: bytes | Raw) -> Judging[list[Mapping[str, Any]]]:
 
 
 def read_object(text: bytes | Raw) -> Mapping[str, Any]:
+    if _size(text) > MAX_OBJECT_BYTES:
+        raise NotProvable("a part of it is longer than those that are judged")
     shown = msgspec.json.decode(text)
     if not isinstance(shown, dict):
         raise NotProvable("it is no object")
@@ -251,3 +299,41 @@ def read_object(text: bytes | Raw) -> Mapping[str, Any]:
 def text_of_hash(of: Mapping[str, Any], name: str) -> str:
     """A hash in lower case."""
     return f"0x{hash_of(of, name).hex()}"
+
+
+_SHORT = 4096
+"""Bytes of a text whose names are looked at in one step."""
+
+
+def check_names(text: bytes | Raw) -> Judging[None]:
+    """Refuse a text in which an object has two members of one name. Programs take either, and some take names in
+    capitals for the same. Raises NotProvable."""
+    size = _size(text)
+    yield None
+    if size <= _SHORT:
+        value = msgspec.json.decode(text)
+        if len(msgspec.json.encode(value)) != size or not _differ(value if isinstance(value, dict) else ()):
+            json.loads(bytes(text), object_pairs_hook=_pairs)
+    elif bytes(memoryview(text)[:1]) == b"{":
+        members = yield from read_members(text)
+        written = sum(_size(value) + len(msgspec.json.encode(name)) + 2 for name, value in members.items())
+        if written + 1 != size:
+            members = yield from json_text.member_steps(text, size, once=True)
+        if not _differ(members):
+            raise NotProvable("two members have one name")
+        for value in members.values():
+            if bytes(memoryview(value)[:1]) in b"[{":
+                yield from check_names(value)
+    else:
+        for item in (yield from read_items(text)):
+            yield from check_names(item)
+
+
+def _differ(names: Iterable[str]) -> bool:
+    said = [name.lower() for name in names]
+    return len(set(said)) == len(said)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> None:
+    if not _differ(name for name, _ in pairs):
+        raise NotProvable("two members have one name")

@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.core.hashing.rlp import number, sequence
 from rpcaccel.core.hashing.signature import signer_of
-from rpcaccel.core.hashing.trie import list_root
-from rpcaccel.core.proof.encoding import Disproved, Json, NotProvable, address, data, encoded, items, member, whole
+from rpcaccel.core.hashing.trie import list_root_steps
+from rpcaccel.core.proof.encoding import (
+    Disproved,
+    Json,
+    NotProvable,
+    address,
+    data,
+    encoded,
+    member,
+    said_of,
+    whole,
+)
 from rpcaccel.core.proof.forms import TRANSACTIONS
 from rpcaccel.core.proof.headers import hash_of, prove_place
+from rpcaccel.core.stepwise import Steps
 
 DEPOSIT = "0x7e"
 """The type of the OP stack's transactions from the chain below, which nobody signs."""
@@ -30,27 +43,21 @@ _WITHOUT_SHARDS = 1_666_600_000
 """The id of a chain from which transactions of Harmony are signed as Ethereum's wallets do, without shards."""
 
 
-def prove_transactions(block: Json, types: Sequence[str]) -> None:
-    """Prove the transactions of a block that shows them whole: their root, hashes, places, prices and senders.
+class EncodedTransaction(Struct, frozen=True, gc=False):
+    """A transaction as it is hashed."""
 
-    Args:
-        block: a block whose header is proved.
-        types: the types that the chain's root is made of.
-    """
-    envelopes = []
-    for index, one in enumerate(items(member(block, "transactions"), "transactions")):
-        try:
-            envelopes.append(prove_transaction(one, types))
-            prove_place(one, block, index, "hash")
-            _prove_price(one, block)
-        except (NotProvable, Disproved) as error:
-            raise type(error)(f"transaction {index}: {error}") from None
-    if list_root(envelopes) != hash_of(block, "transactionsRoot"):
-        raise Disproved("the transactions have another root")
+    form: str
+    """Its type, or "harmony" (core.proof.forms)."""
+    members: Json
+    """The members that it is hashed with, those among them that the node left out."""
+    parts: list[bytes]
+    """These in RLP."""
+    envelope: bytes
+    """The transaction as the root of its block is made of it."""
 
 
-def prove_transaction(one: Json, types: Sequence[str]) -> bytes:
-    """Prove a transaction by its hash, and its sender by its signature; return it as a root is made of it."""
+def encode_transaction(one: Json, types: Sequence[str]) -> EncodedTransaction:
+    """The transaction as it is hashed on a chain that has these types."""
     form = type_of(one)
     if "harmony" in types:
         form = "harmony"
@@ -60,14 +67,67 @@ def prove_transaction(one: Json, types: Sequence[str]) -> bytes:
     parts = encoded(filled, TRANSACTIONS[form])
     if parts[-2:] == _UNSIGNED and form != DEPOSIT:
         raise NotProvable("a transaction of the chain itself, which nobody signed")
-    envelope = _enveloped(form, parts)
-    if keccak256(envelope) != hash_of(one, "hash"):
+    return EncodedTransaction(form, filled, parts, _enveloped(form, parts))
+
+
+def odd(one: Json, types: Sequence[str]) -> str:
+    """What a transaction is that no hash of this chain could be made of, in words; empty for all others."""
+    form = "harmony" if "harmony" in types else type_of(one)
+    if form not in types:
+        return f"transaction of the type {form[:8]}"
+    unsigned = form != DEPOSIT and all(whole(one.get(name, 1), name) == 0 for name in ("r", "s"))
+    return "transaction that nobody signed" if unsigned else ""
+
+
+def prove_root(transactions: Sequence[Json], block: Json, types: Sequence[str]) -> Steps[list[EncodedTransaction]]:
+    """Prove all transactions of a block, whose header is proved, by its root of them. Returns them as they are
+    hashed."""
+    found = []
+    for index, one in enumerate(transactions):
+        with said_of(f"transaction {index}"):
+            found.append(encode_transaction(one, types))
+        yield
+    if (yield from list_root_steps([one.envelope for one in found])) != hash_of(block, "transactionsRoot"):
+        raise Disproved("the transactions have another root")
+    return found
+
+
+def prove_repeated(transactions: Sequence[Json], encodings: Sequence[EncodedTransaction], block: Json) -> Steps[None]:
+    """Prove what each transaction of a block shows beside what its root is made of: hash, place, price and sender."""
+    for index, (one, as_hashed) in enumerate(zip(transactions, encodings, strict=True)):
+        with said_of(f"transaction {index}"):
+            prove_named(one, as_hashed)
+            prove_stands(one, block, index)
+        yield
+
+
+def prove_named(one: Json, as_hashed: EncodedTransaction) -> None:
+    """Prove a transaction by its hash, and its sender by its signature."""
+    filled, form = as_hashed.members, as_hashed.form
+    if keccak256(as_hashed.envelope) != hash_of(one, "hash"):
         raise Disproved("another hash")
     if one.get("data") is not None and data(one["data"], "data") != data(filled["input"], "input"):
         raise Disproved("another data than input")
-    if form != DEPOSIT and _signer(filled, form, parts[:-3]) != address(member(one, "from"), "from"):
+    if form != DEPOSIT and _signer(filled, form, as_hashed.parts[:-3]) != address(member(one, "from"), "from"):
         raise Disproved("signed by another address")
-    return envelope
+
+
+def prove_stands(one: Json, block: Json, index: int) -> None:
+    """Prove that a transaction stands where it says in a block whose header is proved, and the price of gas that it
+    paid, which nodes show beside those that it offered (EIP-1559)."""
+    prove_place(one, block, index)
+    paid, shown = paid_price(one, block), one.get("gasPrice")
+    if paid is not None and shown is not None and whole(shown, "gasPrice") != paid:
+        raise Disproved("another price of gas")
+
+
+def paid_price(one: Json, block: Json) -> int | None:
+    """The price of gas that a transaction of a block paid; None where what the block shows does not tell."""
+    most, base, shown = one.get("maxFeePerGas"), block.get("baseFeePerGas"), one.get("gasPrice")
+    if most is None or base is None:
+        return None if shown is None else whole(shown, "gasPrice")
+    tip = whole(member(one, "maxPriorityFeePerGas"), "maxPriorityFeePerGas")
+    return min(whole(most, "maxFeePerGas"), whole(base, "baseFeePerGas") + tip)
 
 
 def type_of(of: Any) -> str:
@@ -113,13 +173,3 @@ def _signer(one: Json, form: str, unsigned: list[bytes]) -> bytes:
         return signer_of(keccak256(_enveloped(form, unsigned)), parity, whole(one["r"], "r"), whole(one["s"], "s"))
     except ValueError as error:
         raise Disproved(str(error)) from None
-
-
-def _prove_price(one: Json, block: Json) -> None:
-    """Prove the price of gas that a transaction paid, which nodes show beside those that it offered (EIP-1559)."""
-    most, base, paid = one.get("maxFeePerGas"), block.get("baseFeePerGas"), one.get("gasPrice")
-    if most is None or base is None or paid is None:
-        return
-    tip = whole(member(one, "maxPriorityFeePerGas"), "maxPriorityFeePerGas")
-    if whole(paid, "gasPrice") != min(whole(most, "maxFeePerGas"), whole(base, "baseFeePerGas") + tip):
-        raise Disproved("another price of gas")

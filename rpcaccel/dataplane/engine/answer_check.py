@@ -25,8 +25,7 @@ from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.proof.encoding import NotProvable
 from rpcaccel.core.proof.judge import judge_answer
 from rpcaccel.core.proof.received_answer import Judgement, Judging, NeededCall, ReceivedAnswer, Standing
-from rpcaccel.core.proof.state import NO_CODE
-from rpcaccel.core.proof.state_reads import NO_CODE_SHOWN, code_hash_in, is_code, names_hash, proof_params, result_in
+from rpcaccel.core.proof.state import NO_CODE, NO_CODE_SHOWN, code_hash_in, is_code, names_hash, proof_params, result_in
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from rpcaccel.core.stats.counters import AnswerSource
@@ -41,6 +40,11 @@ from rpcaccel.dataplane.upstream.chooser import CallOrigin
 PROOF_SECONDS = 1.5
 """Seconds that an answer waits for the calls that it is judged by: they are small, and the client has waited
 already."""
+WHOLE_PROOF_SECONDS = 5.0
+"""Seconds that an answer which is to be proved fully waits for such calls: they are heavier, and are judged by further
+ones."""
+ASKED_A_TURN = 4
+"""Calls that are begun in one turn of the loop, which takes about a millisecond."""
 LONG_ANSWER = 32 * 1024
 """Bytes from which a judgement begins in a turn of its own: many answers may arrive in one."""
 Conclude = Callable[[Plan, Forwarded], object]
@@ -113,11 +117,11 @@ class AnswerCheck:
         began = now = perf_counter()
         judgement = Judgement(Standing.UNSURE, "it was not judged")
         try:
-            while True:
+            while self._shared.clock() < self._ends:
                 asks = judging.send(told)
                 told, now = None, perf_counter()
-                if asks is not None and not any(ask.wait for ask in asks):
-                    told = [self._known(ask) for ask in asks]
+                if asks is not None and all(ask.how == "memory" for ask in asks):
+                    told = [_known(self._shared, self._network, ask) for ask in asks]
                 elif asks is None and now - began > TURN_SECONDS:
                     self._shared.judging.add(partial(self._advance, plan, said, judging, None))
                     return
@@ -138,25 +142,11 @@ class AnswerCheck:
         """Go on with the results of these calls."""
         told: list[bytes | None] = [None] * len(asks)
         try:
-            async with asyncio.timeout(min(PROOF_SECONDS, self._ends - self._shared.clock())):
-                told = await asyncio.gather(*map(self._ask, asks))
-        except TimeoutError:
-            pass
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            # A flight that was joined has been given up.
+            told = await _results(self._shared, self._network, plan, asks, self._origin, self._ends)
         except Exception as error:  # the caller of the fetch is to be told, whatever is wrong here
             report_bug("what an answer is judged by was not asked for", error)
         self._task = None
         self._advance(plan, said, judging, told)
-
-    def _known(self, ask: NeededCall) -> bytes | None:
-        return self._shared.known(self._network, self._network.plan(ask.method, ask.params))
-
-    async def _ask(self, ask: NeededCall) -> bytes | None:
-        return await _result(self._shared, self._network, ask, self._origin, self._ends)
 
     def _proposes(self, node_id: str) -> bool | None:
         """Does the node propose blocks, of which it may keep false hashes? None when it does not say so and was never
@@ -180,6 +170,11 @@ class AnswerCheck:
                     if doubt.false and doubt.form in judgement.proved:
                         self._disprove(earlier_plan, earlier, doubt)
             case Standing.UNSURE:
+                if plan.rule.fully and not self._told:  # the node chose the block of its answer
+                    self.doubted.append(self._failed(said, judgement))
+                    if self._elsewhere(plan, said, FailureKind.UNPROVEN):
+                        return
+                    self.doubted.clear()
                 self._take(plan, self.doubted.pop(0) if self.doubted else self._failed(said, judgement))
             case Standing.DOUBTED:
                 self._doubt(plan, said, judgement)
@@ -221,7 +216,9 @@ class AnswerCheck:
             self._shared.tally.node(network.name, said.node_id).false_hashes += 1
         doubted = self._failed(said, judgement)
         self.doubted.append(doubted)
-        if not self._elsewhere(plan, said, FailureKind.DISPROVED if judgement.false else FailureKind.UNPROVEN):
+        # That the chain has a form of its own is found once.
+        free = judgement.false or judgement.lasting
+        if not self._elsewhere(plan, said, FailureKind.DISPROVED if free else FailureKind.UNPROVEN):
             self._take(plan, doubted)
 
     def _disprove(self, plan: Plan, said: Forwarded, judgement: Judgement) -> None:
@@ -264,18 +261,70 @@ class AnswerCheck:
 
 def _received(network: Network, plan: Plan, result: bytes, proposes: bool | None = False) -> ReceivedAnswer:
     """An answer with what is known of its chain; `proposes`: as in a ReceivedAnswer."""
-    sight = network.sight
+    sight, terms = network.sight, plan.terms
     return ReceivedAnswer(
         plan=plan,
         result=result,
         form=network.chain.provable,
         block_method=network.chain.live.block,
         by_hash_method=network.chain.live.block_by_hash,
-        hashes=sight.block_hashes,
+        blocks=sight.known_blocks,
         seen=sight.seen_forms,
         final=sight.view.final,
+        full=plan.rule.fully and not (terms is not None and terms.headers_alone),
         proposes=proposes,
     )
+
+
+async def judged_alone(
+    shared: FetchContext, network: Network, plan: Plan, result: bytes, origin: CallOrigin, ends: float
+) -> Judgement:
+    """How a result is judged that no node gave now: what memory, the disk or Redis has."""
+    judging, cell, turn = judge_answer(_received(network, plan, result)), network.cell(plan), 0.0
+    told: Sequence[bytes | None] | None = None
+    try:
+        while shared.clock() < ends:
+            began = perf_counter()
+            try:
+                asks, told = judging.send(told), None
+            finally:
+                spent = perf_counter() - began
+                cell.proof_seconds += spent
+            turn += spent
+            if asks is not None:
+                told, turn = await _results(shared, network, plan, asks, origin, ends), 0.0
+            elif turn > TURN_SECONDS:
+                await shared.judging.turn()
+                turn = 0.0
+    except StopIteration as end:
+        found: Judgement = end.value
+        return found
+    return Judgement(Standing.UNSURE, "there was no time to prove it")
+
+
+async def _results(
+    shared: FetchContext, network: Network, plan: Plan, asks: Sequence[NeededCall], origin: CallOrigin, ends: float
+) -> list[bytes | None]:
+    """The results of calls that an answer is judged by, as far as they can be had in time."""
+    patience = WHOLE_PROOF_SECONDS if plan.rule.fully else PROOF_SECONDS
+    tasks = list[asyncio.Task[bytes | None]]()
+    try:
+        for ask in asks:
+            tasks.append(asyncio.create_task(_result(shared, network, ask, origin, ends)))
+            if len(tasks) % ASKED_A_TURN == 0:
+                await asyncio.sleep(0)
+        await asyncio.wait(tasks, timeout=min(patience, (ends - shared.clock()) / 2))
+        # A flight that was joined may have been given up.
+        return [task.result() if task.done() and not task.cancelled() else None for task in tasks]
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _known(shared: FetchContext, network: Network, ask: NeededCall) -> bytes | None:
+    """The result that memory has of a call that an answer is judged by."""
+    outcome = shared.answer_now(network, network.plan(ask.method, ask.params))
+    return None if outcome is None or (ask.how == "proved" and not outcome.proved) else outcome.result
 
 
 async def _result(
@@ -283,11 +332,31 @@ async def _result(
 ) -> bytes | None:
     """The result of a call that an answer is judged by."""
     plan = network.plan(ask.method, ask.params)
-    if ask.agreed:
-        return (await shared.beside.agreed_by_most(network, plan, origin, ends)).result
-    if (known := shared.known(network, plan)) is not None:
+    if ask.how == "agreed":
+        key = b"agreed:" + (plan.flight_key or plan.params)
+        outcome = await shared.flights.fly(key, partial(_agreed, shared, network, plan, origin))
+    elif (known := _known(shared, network, ask)) is not None or ask.how == "memory":
         return known
-    return (await shared.outcome(network, plan, origin)).result
+    elif ask.how == "header":
+        work = partial(_header, shared, network, plan, origin, ends)
+        outcome = await shared.flights.fly(b"header:" + (plan.flight_key or plan.params), work)
+    else:
+        outcome = await shared.outcome(network, plan, origin)
+    wanting = outcome.judged is not None or (ask.how == "proved" and not outcome.proved)
+    return None if wanting else outcome.result
+
+
+async def _agreed(shared: FetchContext, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:
+    """The outcome of a call for a block about which nodes agree that hold most of the weight."""
+    result = await shared.beside.agreed_by_most(network, plan, origin)
+    if result is None:
+        return _own_error(plan, FailureKind.DISAGREED, "nodes with most of the weight do not name one block")
+    return Outcome(source=AnswerSource.NODE, result=result)
+
+
+async def _header(shared: FetchContext, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
+    """The outcome of a call for a block of which no more than the header is judged."""
+    return await shared.beside.ask(network, plan.on(Terms(min_head=plan.min_head, headers_alone=True)), origin, ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,11 +406,7 @@ class ProvedReads:
         rule, shared = plan.rule, self.shared
         # A read that the operator wants kept for a shorter time than proofs are is proved anew.
         if rule.cache is CacheClass.BY_NUMBER and not rule.off and not rule.max_age:
-            known = shared.known(network, proof)
-            if known is None:
-                outcome = await shared.outcome(network, proof, origin)
-            else:
-                outcome = Outcome(source=AnswerSource.MEMORY, result=known, block=network.view.head)
+            outcome = shared.answer_now(network, proof) or await shared.outcome(network, proof, origin)
             judgement = await self._judge(network, proof, outcome, origin, ends)
             proved = judgement.standing is Standing.PROVED
             if proved or outcome.result is None or outcome.source is AnswerSource.NODE:
@@ -362,17 +427,7 @@ class ProvedReads:
             return Judgement(Standing.PROVED, block=outcome.proved)
         if outcome.judged is not None:
             return Judgement(Standing.UNSURE, "what the nodes gave could not be proved")
-        judging, told = judge_answer(_received(network, proof, outcome.result)), None
-        try:
-            async with asyncio.timeout(PROOF_SECONDS):
-                while True:
-                    asks = judging.send(told)
-                    told = [await _result(self.shared, network, ask, origin, ends) for ask in asks or ()]
-        except StopIteration as end:
-            found: Judgement = end.value
-            return found
-        except TimeoutError:
-            return Judgement(Standing.UNSURE, "its block could not be had in time")
+        return await judged_alone(self.shared, network, proof, outcome.result, origin, ends)
 
     async def _code(
         self, network: Network, plan: Plan, proof: Outcome, code_hash: bytes, origin: CallOrigin, ends: float

@@ -21,13 +21,14 @@ is kept under a key that no answer of a single node has.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass, field
-from itertools import accumulate
 from math import inf
 from time import time
-from typing import Protocol
+from typing import Any, Protocol
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.core.agreement.cases import MAX_CASE_CHARACTERS, Case, CaseAnswer
@@ -49,6 +50,7 @@ from rpcaccel.core.replies.result_check import block_of
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import json_text, jsonrpc
+from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.engine.ranges import SMALLER
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Flights
@@ -67,6 +69,8 @@ MAX_SEARCHED_BYTES = 64 * 1024
 """Bytes of the longest result that is searched for the block in which it stands."""
 TOLD_SECONDS = 60.0
 """Seconds in which one false answer of a node is told of; the others are counted."""
+SILENT_SECONDS = 0.3
+"""Seconds after which another node is asked for a block in place of one that does not answer."""
 _CUT = frozenset({"overtaken", "cancelled"})
 """Ends of attempts that were given up while the node might still have answered."""
 
@@ -83,7 +87,7 @@ class AskOther(Protocol):
         ends: float,
         separation: Separation | None = None,
         only: NodeChooser | None = None,
-    ) -> Awaitable[Outcome]: ...
+    ) -> Coroutine[Any, Any, Outcome]: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,8 +95,8 @@ class AskBeside:
     """The agreed reads and the comparisons of one worker."""
 
     ask: AskOther
-    keep: Callable[[Network, Plan, bytes, int], None]
-    """Keeps the answer of nodes with the given head, where it may be kept."""
+    keep: Callable[[Network, Plan, bytes, int, str], None]
+    """Keeps the answer of nodes with the given head, and the block by which it was proved, where it may be kept."""
     stored: Callable[[Network, Plan], Awaitable[tuple[Entry | None, AnswerSource]]] | None
     """The entry that the tiers behind memory have of a call; None where there are no such tiers."""
     tell: Callable[[Case], None]
@@ -112,7 +116,8 @@ class AskBeside:
             entry, source = await self.stored(network, plan)
             if entry is not None:
                 steps = ((Step.SHARED if source is AnswerSource.SHARED else Step.DISK, clock() - started),)
-                return Outcome(source=source, result=entry.result, block=plan.head, steps=steps)
+                return Outcome(source=source, result=entry.result, block=plan.head, steps=steps,
+                               proved=entry.proved)  # fmt: skip
         while True:
             fork_epoch, began = network.view.fork_epoch, clock()
             heard = await self._ask_several(network, plan, origin, ends)
@@ -120,13 +125,38 @@ class AskBeside:
                 return self._agreed(heard, clock() - began)
             plan = network.replan(plan)  # some of the nodes may have spoken of the branch that was left
 
-    async def agreed_by_most(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
-        """The outcome of a read that nodes answer alike which hold most of the weight of those that may be asked."""
-        bare = plan.on(Terms(min_head=plan.min_head))
-        weights = sorted(node.weight for node in eligible(network.pool.nodes, bare, self.clock()).nodes)
-        held = accumulate(weights)
-        most = next((count for count, weight in enumerate(held, 1) if 2 * weight > sum(weights)), 1)
-        return await self.read(network, replace(bare, rule=replace(plan.rule, agree=most)), origin, ends)
+    async def agreed_by_most(self, network: Network, plan: Plan, origin: CallOrigin) -> bytes | None:
+        """The result of a call for a block whose hash nodes name alike that hold most of the weight: of all that are
+        there, so that one which says to be further than others does not decide alone. None where they do not. As many
+        are asked as it takes, and further ones in place of those that are silent for a moment."""
+        bare = plan.on(Terms(min_head=plan.min_head, headers_alone=True))
+        found = eligible(network.pool.nodes, replace(bare, min_head=-1), self.clock()).nodes
+        there = [node for node in found if node.head >= 0]
+        waiting = sorted(there, key=lambda node: node.weight)
+        total, silent = sum(node.weight for node in there), False
+        named, asked = dict[str, float](), dict[asyncio.Task[Outcome], Node]()
+        try:
+            while True:
+                expected = max(named.values(), default=0.0) + sum(node.weight for node in asked.values())
+                while waiting and (silent or 2 * expected <= total):
+                    node, silent = waiting.pop(), False
+                    expected += node.weight
+                    work = self.ask(network, bare, origin, inf, only=OneNode(node))
+                    asked[asyncio.create_task(work)] = node
+                if not asked:
+                    return None
+                done, _ = await asyncio.wait(asked, timeout=SILENT_SECONDS if waiting else None,
+                                             return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+                silent = not done
+                for task in done:
+                    node, result = asked.pop(task), task.result().result
+                    if (hash := _hash_in(result)) and result is not None:
+                        named[hash] = named.get(hash, 0.0) + node.weight
+                        if 2 * named[hash] > total:
+                            return result
+        finally:
+            for task in asked:
+                task.cancel()
 
     async def _ask_several(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> _Heard:
         """What the nodes say, until enough of them agree or no further one is left."""
@@ -162,10 +192,11 @@ class AskBeside:
         head = min(one.node_head for one in agreed)
         current = plan.final or all(one.block == plan.head for one in agreed)
         if best.result is not None and not best.doubtful and current and plan.terms is None:
-            self.keep(network, plan, best.result, head)
+            self.keep(network, plan, best.result, head, best.proved)
         return Outcome(source=AnswerSource.NODE, result=best.result, error=best.error, kind=best.kind,
                        node=_names(agreed), node_head=head, block=block, attempts=attempts, steps=steps,
-                       doubtful=best.doubtful or not current, agreed=(len(agreed), count))  # fmt: skip
+                       doubtful=best.doubtful or not current, proved=best.proved,
+                       agreed=(len(agreed), count))  # fmt: skip
 
     # -- comparisons ----------------------------------------------------------------------------------------------
 
@@ -379,6 +410,22 @@ def _says_something(outcome: Outcome) -> bool:
     if outcome.source is not AnswerSource.NODE or not outcome.node:
         return False
     return outcome.result is not None or (outcome.kind is not None and policy(outcome.kind).fault == "client")
+
+
+class _Named(Struct):
+    hash: str = ""
+
+
+_decode_named = msgspec.json.Decoder(_Named | None).decode
+
+
+def _hash_in(block: bytes | None) -> str:
+    """The hash that a block names; empty where it is none."""
+    try:
+        named = _decode_named(block or b"null")
+    except UNREADABLE:
+        return ""
+    return "" if named is None else named.hash.lower()
 
 
 def _is_too_long(outcome: Outcome) -> bool:

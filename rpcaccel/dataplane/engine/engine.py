@@ -224,11 +224,6 @@ class Engine(FetchContext):
         fetch.bound, fetch.separation, fetch.only = True, separation, only
         return await fetch.outcome()
 
-    def known(self, network: Network, plan: Plan) -> bytes | None:
-        """The result that the proxy has of a call without waiting; None when it has none."""
-        outcome = self.answer_now(network, plan)
-        return None if outcome is None else outcome.result
-
     def _kept(self, network: Network, plan: Plan) -> tuple[bytes, Entry] | None:
         """The entry that answers the call from memory, and its key; None: there is none that may be served."""
         now = self.clock()

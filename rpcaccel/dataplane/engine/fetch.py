@@ -136,7 +136,8 @@ class Fetch(Flight, eq=False, kw_only=True):
             for step, seconds in lookup.timed:
                 shared.tally.step(step, seconds)
             steps = tuple((step.value, seconds) for step, seconds in lookup.timed)
-            self._end(Outcome(source=lookup.source, result=entry.result, block=self.plan.head, steps=steps))
+            self._end(Outcome(source=lookup.source, result=entry.result, block=self.plan.head, steps=steps,
+                              proved=entry.proved))  # fmt: skip
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 

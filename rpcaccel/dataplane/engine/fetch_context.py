@@ -232,8 +232,8 @@ class FetchContext(ABC):
         self._on_hint = on_hint
 
     @abstractmethod
-    def known(self, network: Network, plan: Plan) -> bytes | None:
-        """The result that the proxy has of a call without waiting; None when it has none."""
+    def answer_now(self, network: Network, plan: Plan) -> Outcome | None:
+        """The outcome of a call that a fact of the network or a kept answer decides; None: a node is to be asked."""
 
     @abstractmethod
     async def outcome(self, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:
@@ -245,18 +245,19 @@ class FetchContext(ABC):
         self.tally.step(Step.FLIGHT, waited)
         return joined(outcome, waited)
 
-    def accepts(self, plan: Plan, key: bytes, entry: Entry, source: AnswerSource) -> bool:
-        """Decide whether an entry of the tier `source` answers the call: it must be neither too old nor
-        purged since. An accepted entry is put into the tiers before that one."""
+    def accepts(self, plan: Plan, key: bytes, entry: Entry) -> bool:
+        """Decide whether an entry of a tier behind memory answers the call: it must be neither too old nor purged
+        since."""
         now = self.clock()
         if plan.rule.max_age and now - entry.stored_at > plan.rule.max_age:
             return False
-        if self.purges.cover(key, entry.stored_at, now):
-            return False
-        self.memory.put(key, entry, now)
+        return not self.purges.cover(key, entry.stored_at, now)
+
+    def take(self, plan: Plan, key: bytes, entry: Entry, source: AnswerSource) -> None:
+        """Put an accepted entry of the tier `source` into the tiers before that one."""
+        self.memory.put(key, entry, self.clock())
         if source is AnswerSource.SHARED and self.on_disk and key == plan.lasting_key:
             self.disk.put(key, entry, inf)
-        return True
 
     def conclude(
         self, network: Network, plan: Plan, forwarded: Forwarded, timed: Sequence[tuple[Step, float]]

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -24,8 +26,10 @@ from rpcaccel.core.plan import range_segments
 from rpcaccel.core.plan.block_range import Range
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.range_segments import Piece
+from rpcaccel.core.proof.judge_logs import MAX_PROVED_BLOCKS
+from rpcaccel.core.proof.known_chain import MAX_KNOWN_BLOCKS
 from rpcaccel.core.replies.answer import error_parts
-from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.replies.failure import FailureKind, policy
 from rpcaccel.core.replies.range_limit import is_of_blocks, suggested_length
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stepwise import at_once
@@ -45,17 +49,20 @@ well, so that a range of which every other piece is known takes few calls."""
 INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}'
 
 
+StoredEntry: TypeAlias = Callable[[Network, Plan], Awaitable[tuple[Entry | None, AnswerSource]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
     """Cuts calls about ranges into pieces and puts the results together. One per engine."""
 
     carry: Callable[[Network, Plan, CallOrigin, float], Awaitable[Outcome]]
     """Fetches a plan, which must end at the given time (monotonic seconds)."""
-    keep: Callable[[Network, Plan, bytes, int], None]
-    """Keeps the answer of a node with the given head, where it may be kept."""
+    keep: Callable[[Network, Plan, bytes, int, str], None]
+    """Keeps the answer of a node with the given head, and the block by which it was proved, where it may be kept."""
     kept: Callable[[Network, Plan], tuple[bytes, Entry] | None]
     """The entry that memory has for a plan, and its key."""
-    stored: Callable[[Network, Plan], Awaitable[tuple[Entry | None, AnswerSource]]] | None
+    stored: StoredEntry | None
     """The entry that the tiers behind memory have for a plan, and the tier that has it; it is put into memory. None
     when there are no such tiers."""
     memory: MemoryTier
@@ -69,22 +76,28 @@ class Ranges:
         if limit is not None and span.last - span.first > limit.most:
             error = jsonrpc.error_object(limit.code, limit.message)
             return Outcome(source=AnswerSource.REFUSED, error=error, block=network.view.head)
+        if plan.rule.fully and span.way == "logs" and span.length > MAX_KNOWN_BLOCKS:
+            why = f'{plan.method} takes {MAX_KNOWN_BLOCKS} blocks at the most where all is proved (prove = "full")'
+            error = jsonrpc.error_object(policy(FailureKind.TOO_LARGE).code, why)
+            return Outcome(source=AnswerSource.REFUSED, error=error, block=network.view.head)
         if span.first > span.last:
             return Outcome(source=AnswerSource.LOCAL, result=b"[]", block=network.view.head)
         work = self._work(network, plan, span, PROXY, 0.0)
         if work is None:
             return None
-        found, size = [], 0
+        found, proofs, size = [], [], 0
         for piece in work.pieces:
-            known = work.known(piece)
-            size += 0 if known is None else len(known[0])
-            if known is None or size > JOINED_BYTES_A_TURN:
+            entry, to_cut = work.known(piece) or (None, False)
+            size += 0 if entry is None else len(entry.result)
+            if entry is None or size > JOINED_BYTES_A_TURN:
                 return None
-            text = at_once(range_segments.within(known[0], piece.first, piece.last)) if known[1] else known[0]
+            text = at_once(range_segments.within(entry.result, piece.first, piece.last)) if to_cut else entry.result
             if text is None:
                 return None
             found.append(text)
-        return Outcome(source=AnswerSource.MEMORY, result=range_segments.merge(found), block=network.view.head)
+            proofs.append(entry.proved)
+        result, proved = range_segments.merge(found), _joined_proof(network, span.last, proofs)
+        return Outcome(source=AnswerSource.MEMORY, result=result, block=network.view.head, proved=proved)
 
     async def fetch(self, network: Network, plan: Plan, span: Range, origin: CallOrigin) -> Outcome:
         """The outcome of a range whose pieces come from the tiers and from nodes.
@@ -157,34 +170,38 @@ class _Work:
         self._nodes: dict[str, None] = {}
         self._attempts = 0
 
-    def known(self, piece: Piece) -> tuple[bytes, bool] | None:
-        """The result of a piece that memory has. True beside it: it is that of the whole segment at the edge of a
+    def known(self, piece: Piece) -> tuple[Entry, bool] | None:
+        """The entry of a piece that memory has. True beside it: it is that of the whole segment at the edge of a
         range, from which the piece is still to be cut."""
         if piece.open:
             kept = self._ranges.kept(self._network, self._open) if self._open is not None else None
-            return None if kept is None else (kept[1].result, False)
+            return None if kept is None else (kept[1], False)
         now = self._ranges.clock()
         get = self._ranges.memory.get
         entry = get(self._span.key(piece.first, piece.last), now)
         if entry is not None:
-            return entry.result, False
+            return entry, False
         if piece.whole is None or (entry := get(self._span.key(*piece.whole), now)) is None:
             return None
-        return entry.result, True
+        return entry, True
 
     async def done(self) -> Outcome | None:
         """The outcome of the range; None when a node left out a part, so that the whole is to be asked for."""
-        found: list[bytes | None] = []
+        found, proofs = list[bytes | None](), list[str]()
         for piece in self.pieces:
-            text, to_cut = self.known(piece) or (None, False)
+            entry, to_cut = self.known(piece) or (None, False)
+            text = None if entry is None else entry.result
             if text is not None and to_cut:
                 text = await in_turns(range_segments.within(text, piece.first, piece.last))
             found.append(text)
-        source = await self._look_further(found)
+            proofs.append("" if entry is None else entry.proved)
+        source = await self._look_further(found, proofs)
         most = min(MOST_RUNS, self._settings.max_pieces)
         runs = range_segments.missing(self.pieces, [text is not None for text in found], most)
         if not runs:
-            return self._outcome(source, result=await _merged(text for text in found if text is not None))
+            result = await _merged(text for text in found if text is not None)
+            proved = _joined_proof(self._network, self._span.last, proofs)
+            return replace(self._outcome(source, result=result), proved=proved)
         parts = [part for begin, end in runs for part in self._divide(self.pieces[begin : end + 1])]
         outcomes = await asyncio.gather(*(self._fetch(part) for part in parts))
         errors = [outcome for outcome in outcomes if outcome.error is not None]
@@ -196,13 +213,16 @@ class _Work:
             part[0].first: (part[-1].last, outcome.result or b"[]")
             for part, outcome in zip(parts, outcomes, strict=True)
         }
+        known = [proof for text, proof in zip(found, proofs, strict=True) if text is not None]
+        proved = _joined_proof(self._network, self._span.last, [*known, *(outcome.proved for outcome in outcomes)])
         cached = self._span.length - sum(part[-1].last - part[0].first + 1 for part in parts)
         result = await _merged(self._in_order(found, fetched))
         source = AnswerSource.PARTIAL if cached else AnswerSource.NODE
         outcome = self._outcome(source, result=result, cached=(cached, self._span.length))
         block = min(outcome.block, *(part.block for part in outcomes))
         agreed = min((part.agreed for part in outcomes if part.agreed is not None), default=None)
-        return replace(outcome, block=block, node_head=min(part.node_head for part in outcomes), agreed=agreed)
+        return replace(outcome, block=block, node_head=min(part.node_head for part in outcomes), agreed=agreed,
+                       proved=proved)  # fmt: skip
 
     def _in_order(self, found: Sequence[bytes | None], fetched: dict[int, tuple[int, bytes]]) -> list[bytes]:
         """The results of known pieces and fetched runs, in order. A run replaces the known pieces that it bridged."""
@@ -215,7 +235,7 @@ class _Work:
                 results.append(text)
         return results
 
-    async def _look_further(self, found: list[bytes | None]) -> AnswerSource:
+    async def _look_further(self, found: list[bytes | None], proofs: list[str]) -> AnswerSource:
         """Ask the tiers behind memory for the pieces that memory lacks; the gets of one turn of the loop travel
         together. Returns the furthest tier that had one."""
         stored, furthest = self._ranges.stored, AnswerSource.MEMORY
@@ -223,11 +243,17 @@ class _Work:
             return furthest
         asked = [position for position, text in enumerate(found) if text is None]
         plans = [self._piece_plan(self._plan, self.pieces[position]) for position in asked]
+        if self._plan.rule.fully:  # to prove one takes calls
+            stored = partial(self._one_of_few, stored)
         entries = await asyncio.gather(*(stored(self._network, plan) for plan in plans))
         for position, (entry, source) in zip(asked, entries, strict=True):
-            if entry is not None:
-                found[position], furthest = entry.result, max(furthest, source)
+            if entry is not None and entry.result[:1] == b"[":
+                found[position], proofs[position], furthest = entry.result, entry.proved, max(furthest, source)
         return furthest
+
+    async def _one_of_few(self, stored: StoredEntry, network: Network, plan: Plan) -> tuple[Entry | None, AnswerSource]:
+        async with self._gate:
+            return await stored(network, plan)
 
     def _divide(self, run: Sequence[Piece]) -> list[Sequence[Piece]]:
         """Divide a long run among the nodes that may be asked."""
@@ -303,11 +329,14 @@ class _Work:
                 node.takes_at_once(self._plan.method, length, self._ranges.clock())
 
     def too_long(self, plan: Plan, run: Sequence[Piece]) -> int | None:
-        """The most blocks that a node takes at once, if the run has more, as far as is known."""
+        """The most blocks that a node takes at once, as far as is known, or that are proved at once, if the run has
+        more."""
         nodes, now, most = self._network.pool.nodes, self._ranges.clock(), self._most
         if any(node.limits_ranges for node in nodes):
             limits = [node.longest_range(plan, now) or inf for node in eligible(nodes, plan, now).nodes]
             most = int(max(limits)) if limits and max(limits) < inf else most
+        if plan.rule.fully and plan.rule.shows == "logs":
+            most = min(most or MAX_PROVED_BLOCKS, MAX_PROVED_BLOCKS)
         return most if most is not None and run[-1].last - run[0].first >= most else None
 
     def _parts(self, run: Sequence[Piece], most: int | None) -> list[Sequence[Piece]]:
@@ -329,7 +358,9 @@ class _Work:
         head = min(outcome.node_head for outcome in outcomes)
         block, doubtful = min(outcome.block for outcome in outcomes), any(outcome.doubtful for outcome in outcomes)
         mixed = parts[-1][0].first > self._span.final + 1  # blocks that are not final, in several calls
-        joined = replace(outcomes[-1], result=result, node_head=head, block=block, doubtful=doubtful or mixed)
+        proofs = [outcome.proved for outcome in outcomes]
+        joined = replace(outcomes[-1], result=result, node_head=head, block=block, doubtful=doubtful or mixed,
+                         proved=_joined_proof(self._network, run[-1].last, proofs))  # fmt: skip
         if len(run) == 1:
             self._keep(plan, run[0], result, joined)
         return joined
@@ -346,7 +377,8 @@ class _Work:
 
     def _keep(self, plan: Plan, piece: Piece, result: bytes, outcome: Outcome) -> None:
         if not outcome.doubtful:
-            self._ranges.keep(self._network, self._piece_plan(plan, piece), result, outcome.node_head)
+            proved = _joined_proof(self._network, piece.last, [outcome.proved])
+            self._ranges.keep(self._network, self._piece_plan(plan, piece), result, outcome.node_head, proved)
 
     def _piece_plan(self, plan: Plan, piece: Piece) -> Plan:
         """The plan of a piece, made from that of a run: planning a thousand pieces anew would hold up other calls."""
@@ -376,6 +408,11 @@ class _Work:
             cached=cached,
             steps=((Step.FORWARD, self._ranges.clock() - self._started),),
         )
+
+
+def _joined_proof(network: Network, last: int, proofs: Iterable[str]) -> str:
+    """The hash of the last block of a range, if its parts are proved."""
+    return network.sight.known_blocks.of(last) if all(proofs) else ""
 
 
 async def _merged(results: Iterable[bytes]) -> bytes:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from math import inf
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
@@ -20,9 +21,12 @@ from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.dispatch import sole_fetch
 from rpcaccel.core.dispatch.sole_fetch import Claim, Mode
 from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.proof.received_answer import Standing
 from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.dataplane.engine.answer_check import judged_alone
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.chooser import PROXY
 from rpcaccel.stores.base import Lease
 
 if TYPE_CHECKING:
@@ -36,8 +40,8 @@ is one, is to be released once the answer was put."""
 class StoreLookup:
     """The lookup of one call. Either `done` or `failed` is called, once, unless the lookup is cancelled."""
 
-    __slots__ = ("_done", "_ends", "_entry", "_failed", "_looks", "_mode", "_network", "_open", "_plan", "_shared",
-                 "_started", "_task", "source", "timed")  # fmt: skip
+    __slots__ = ("_done", "_ends", "_entry", "_failed", "_key", "_looks", "_mode", "_network", "_open", "_plan",
+                 "_shared", "_started", "_task", "source", "timed")  # fmt: skip
 
     def __init__(
         self,
@@ -71,6 +75,8 @@ class StoreLookup:
         """The tiers that were asked, and how long each took (seconds)."""
         self._open = True
         self._entry: Entry | None = None
+        self._key = b""
+        """The key of the entry that was accepted."""
         self._looks = 1
         """Questions without an answer: for the entry, and whether another host sent the transaction."""
         self._task: asyncio.Task[None] | None = None
@@ -131,10 +137,13 @@ class StoreLookup:
 
     def _accepts(self, key: bytes, entry: Entry) -> bool:
         try:
-            return self._open and self._shared.accepts(self._plan, key, entry, self.source)
+            accepted = self._open and self._shared.accepts(self._plan, key, entry)
         except Exception as error:
             self._failed(error)
             return False
+        if accepted:
+            self._key = key
+        return accepted
 
     def _found(self, entry: Entry | None) -> None:
         self._entry = entry
@@ -147,8 +156,43 @@ class StoreLookup:
         shared, plan, entry = self._shared, self._plan, self._entry
         if entry is not None and shared.sends.doubts(self._network, plan, entry.result):
             entry = None
+        if entry is not None and self._is_to_be_proved:
+            self._task = asyncio.get_running_loop().create_task(self._prove(entry))
+        else:
+            self._end(entry)
+
+    @property
+    def _is_to_be_proved(self) -> bool:
+        """Must what is stored be proved, because others may write there?"""
+        return self._plan.rule.fully
+
+    async def _prove(self, entry: Entry) -> None:
+        try:
+            found = await self._proved(entry)
+        except Exception as error:
+            self._failed(error)
+            return
+        self._task = None
+        self._end(found)
+
+    async def _proved(self, entry: Entry) -> Entry | None:
+        """The entry with the block by which it was proved; None where it is not to be given."""
+        shared, network, plan = self._shared, self._network, self._plan
+        judgement = await judged_alone(shared, network, plan, entry.result, PROXY, self._ends)
+        standing = judgement.standing
+        poisoned = standing is Standing.DISPROVED or (judgement.false and not judgement.lasting)
+        network.cell(plan).judged("poisoned" if poisoned else standing.name.lower())
+        by_headers = not network.chain.provable.transactions and standing in (Standing.PROVED, Standing.CONSISTENT)
+        taken = judgement.block or by_headers or (standing is Standing.NOT_PROVABLE and judgement.lasting)
+        return replace(entry, proved=judgement.block) if taken else None
+
+    def _end(self, entry: Entry | None) -> None:
+        """Tell what was found, or who is to ask a node."""
+        shared, plan = self._shared, self._plan
         claim = None
-        if entry is None and self._mode is not None and shared.shared and plan.shared_keys:
+        if entry is not None:
+            shared.take(plan, self._key, entry, self.source)
+        elif self._mode is not None and shared.shared and plan.shared_keys:
             network, redis = self._network, shared.store_pace.ewma
             if self.timed:  # an average that a slow beginning or a stall has left takes seconds to come down
                 redis = min(redis, self.timed[-1][1])
@@ -161,11 +205,16 @@ class StoreLookup:
 
     async def _claim(self, claim: Claim) -> None:
         shared, plan = self._shared, self._plan
+        self._key = b""  # of what the holder of the lease put
         try:
             left = self._ends - shared.clock()
             claimed = await shared.leasing.claim(
                 plan.shared_keys[0], self._takes, self._look_again, claim.patience, within=left
             )
+            if isinstance(claimed, Entry) and self._key:
+                claimed = await self._proved(claimed) if self._is_to_be_proved else claimed
+                if claimed is not None:
+                    shared.take(plan, self._key, claimed, self.source)
         except Exception as error:
             self._failed(error)
             return
@@ -197,7 +246,8 @@ async def stored(shared: FetchContext, network: Network, plan: Plan) -> tuple[En
         if not found.done():
             found.set_exception(error)
 
-    lookup = StoreLookup(shared, network, plan, done, failed, ends=inf, mode=None)
+    ends = shared.clock() + network.settings.deadline
+    lookup = StoreLookup(shared, network, plan, done, failed, ends=ends, mode=None)
     lookup.begin()
     return await found, lookup.source
 
@@ -213,11 +263,20 @@ READ_AHEAD_SHARE = 0.5
 class HotAnswers:
     """Names what is hot in the memory tier of one worker to the disk tier, and fetches it from there after a start."""
 
-    def __init__(self, memory: MemoryTier, disk: DiskStore, purges: RecentPurges, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        memory: MemoryTier,
+        disk: DiskStore,
+        purges: RecentPurges,
+        clock: Callable[[], float],
+        believes: Callable[[Entry], bool],
+    ) -> None:
+        """`believes`: may memory have this entry of the disk before it was proved?"""
         self._memory = memory
         self._disk = disk
         self._purges = purges
         self._clock = clock
+        self._believes = believes
         self._place = 0
 
     async def run(self) -> None:
@@ -232,7 +291,7 @@ class HotAnswers:
 
     def _keep(self, key: bytes, entry: Entry) -> None:
         now = self._clock()
-        if not self._purges.cover(key, entry.stored_at, now):
+        if self._believes(entry) and not self._purges.cover(key, entry.stored_at, now):
             self._memory.put(key, entry, now)
 
     def look(self) -> None:

@@ -173,7 +173,7 @@ class RequestHandler:
         told = known.told
         if seconds >= response_headers.MIN_SHOWN_SECONDS:
             shown, hundredths = self.settings.headers, response_headers.hundredths(seconds)
-            told = response_headers.of_hit(slot is None, known.head, shown, hundredths)
+            told = response_headers.of_hit(slot is None, known.head, shown, hundredths, known.outcome.proved)
         lines = asked.short_hit if length < asked.compact else asked.long_hit
         if packed and slot is not None:
             return self._pack_hit(slot, call_id, result, told + lines)

@@ -15,8 +15,8 @@ from rpcaccel.core.nodes.outage import Absence
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
-from rpcaccel.core.plan.rules import Override, overridden, routed
-from rpcaccel.core.proof.known_chain import BlockHashes, SeenForms
+from rpcaccel.core.plan.rules import Override, overridden, proved_fully, routed
+from rpcaccel.core.proof.known_chain import KnownBlocks, SeenForms
 from rpcaccel.core.stats.counters import Cell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
@@ -30,13 +30,23 @@ class ChainState:
     """What is known of a network, whatever settings it is served with. Calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
-    __slots__ = ("_waiting", "absence", "block_hashes", "block_time", "doubted", "forgetting", "hashes", "seen_forms",
-                 "suspects", "view")  # fmt: skip
+    __slots__ = (
+        "_waiting",
+        "absence",
+        "block_time",
+        "doubted",
+        "forgetting",
+        "hashes",
+        "known_blocks",
+        "seen_forms",
+        "suspects",
+        "view",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.view = ChainSnapshot()
         self.hashes = KnownHashes()
-        self.block_hashes = BlockHashes()
+        self.known_blocks = KnownBlocks()
         self.seen_forms = SeenForms()
         self.absence = Absence()
         """The outage of the nodes that have the served head, as calls see it."""
@@ -121,6 +131,8 @@ class Network:
         """Are answers judged before they are given?"""
         routes = settings_mapping.routes(settings)
         rules = routed(overridden(chain.rules, _overrides(name, settings)), routes)
+        if settings.prove == "full":
+            rules = proved_fully(rules)
         self.has_proved_reads = any(rule.prove for rule in rules)
         """Must the answers to some reads be proved?"""
         self.planner = Planner(

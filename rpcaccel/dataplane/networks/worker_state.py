@@ -116,7 +116,7 @@ class WorkerState:
         doubt = settings_mapping.doubt(network.settings, network.block_time, seen)
         view = _view(network.view, heads, doubt=doubt, forgetting=network.sight.forgetting)
         served = heads.served
-        network.sight.block_hashes.served(served.head, served.hash, served.final, served.fork_epoch, served.doubted)
+        network.sight.known_blocks.served(served.head, served.hash, served.final, served.fork_epoch, served.doubted)
         if view != network.view:
             network.see(view)
         elif came:

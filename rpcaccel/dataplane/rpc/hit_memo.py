@@ -94,7 +94,9 @@ class KnownCalls:
         if known.local is not None:
             return known, call_id, known.local, None
         slot = memory.find(known.key, now)
-        return NO_HIT if slot is None or slot.entry is None else (known, call_id, slot.entry.result, slot)
+        if slot is None or slot.entry is None or slot.entry.proved != known.outcome.proved:
+            return NO_HIT
+        return known, call_id, slot.entry.result, slot
 
     def __repr__(self) -> str:
         return f"<{len(self._known)} known calls>"
@@ -107,8 +109,8 @@ class KnownCalls:
             text: the call as it was sent.
             shown: the header lines that answers have.
         """
-        if len(text) > jsonrpc.MAX_TEMPLATE_BYTES or not _plain(plan, outcome) or outcome.proved:
-            return  # of what was proved, each entry tells by which block
+        if len(text) > jsonrpc.MAX_TEMPLATE_BYTES or not _plain(plan, outcome):
+            return
         network = self._network
         words, _ = jsonrpc.split_template(text)
         uses = network.planner.uses(plan.method, plan.asked)
@@ -123,8 +125,8 @@ class KnownCalls:
             local=plan.local,
             uses=uses,
             key=outcome.key,
-            told=of_hit(plan.local is not None, plan.head, shown, 0),
-            outcome=Outcome(source=outcome.source, result=b"", block=outcome.block),
+            told=of_hit(plan.local is not None, plan.head, shown, 0, outcome.proved),
+            outcome=Outcome(source=outcome.source, result=b"", block=outcome.block, proved=outcome.proved),
             cell=cell,
             latency=cell.latency[outcome.source],
         )

@@ -85,11 +85,11 @@ def hundredths(seconds: float) -> int:
 
 
 @lru_cache(maxsize=1024)
-def of_hit(local: bool, block: int, shown: HeadersShown, time: int) -> bytes:
+def of_hit(local: bool, block: int, shown: HeadersShown, time: int, proved: str = "") -> bytes:
     """The status line and header lines of an answer that the proxy had, as `for_call` writes them; time in hundredths
     of a millisecond."""
     source = AnswerSource.LOCAL if local else AnswerSource.MEMORY
-    outcome = Outcome(source=source, result=b"", block=block)
+    outcome = Outcome(source=source, result=b"", block=block, proved=proved)
     return f"HTTP/1.1 200 OK\r\n{for_call(outcome, shown, time / 1e5)}".encode("latin-1")
 
 

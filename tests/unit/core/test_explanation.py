@@ -94,7 +94,21 @@ def test_an_answer_that_is_not_judged_says_why_and_one_without_a_node_says_nothi
     assert proof("block", WHOLE, local=b"1") == ""
 
 
-def proof(shows: ShownContent, form: ProofForm, *, unknown: str = "", proves: bool = True, **fields: object) -> str:
-    rule = Rule(method="m", cache=CacheClass.BY_NUMBER, shows=shows)
+def test_where_all_is_to_be_proved_it_is_said_by_what() -> None:
+    assert proof("logs", WHOLE, fully=True) == "proved to be complete, by the receipts of their blocks"
+    assert proof("logs", ProofForm(), fully=True).endswith("which prove where there are none")
+    assert proof("receipt", ProofForm(), fully=True) == proof("receipt", ProofForm())
+
+
+def proof(
+    shows: ShownContent,
+    form: ProofForm,
+    *,
+    unknown: str = "",
+    proves: bool = True,
+    fully: bool = False,
+    **fields: object,
+) -> str:
+    rule = Rule(method="m", cache=CacheClass.BY_NUMBER, shows=shows, fully=fully)
     plan = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=rule.cache, **fields)  # type: ignore[arg-type]
     return proving(plan, form, unknown, proves=proves)

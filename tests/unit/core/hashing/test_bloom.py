@@ -5,9 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.hashing.bloom import bloom_of, excludes
+from rpcaccel.core.hashing.bloom import bloom_bits, bloom_of
+from rpcaccel.core.hashing.bloom import excludes as excludes_masks
 
 VALUES = st.lists(st.binary(min_size=20, max_size=32), min_size=1, max_size=8)
+
+
+def excludes(bloom: bytes, wanted: list[list[bytes]]) -> bool:
+    return excludes_masks(bloom, [[bloom_bits(value) for value in part] for part in wanted])
 
 
 @given(VALUES, st.data())

@@ -15,9 +15,9 @@ from rpcaccel.core.hashing.trie import list_root
 from rpcaccel.core.proof.encoding import HEADER_WRITERS, Disproved, NotProvable, encoded
 from rpcaccel.core.proof.forms import HashedHeader
 from rpcaccel.core.proof.headers import prove_header, prove_withdrawals
-from rpcaccel.core.proof.receipts import prove_receipts
-from rpcaccel.core.proof.transactions import prove_transaction, prove_transactions
+from rpcaccel.core.stepwise import at_once
 from tests.support.proof_chain import FACTS
+from tests.support.proofs import prove_receipts, prove_transaction, prove_transactions
 
 RECORDED = json.loads(FACTS.read_text())
 FORM = HashedHeader(
@@ -158,10 +158,10 @@ def test_withdrawals_are_proved_by_their_root() -> None:
     ]
     root = list_root([reference.encode([one, 7, b"\xab" * 20, 1]) for one in range(3)])
     block = {"withdrawals": shown, "withdrawalsRoot": "0x" + root.hex()}
-    prove_withdrawals(block)
+    at_once(prove_withdrawals(block))
     for false in (shown[1:], [*shown[:2], {**shown[2], "amount": "0x2"}]):
         with pytest.raises(Disproved):
-            prove_withdrawals({**block, "withdrawals": false})
+            at_once(prove_withdrawals({**block, "withdrawals": false}))
 
 
 def test_a_chain_without_a_form_is_not_provable() -> None:

@@ -19,11 +19,11 @@ from rpcaccel.core.hashing.trie import list_root
 from rpcaccel.core.proof.encoding import Disproved, NotProvable, data, items, member
 from rpcaccel.core.proof.forms import HashedHeader
 from rpcaccel.core.proof.headers import prove_header, prove_withdrawals
-from rpcaccel.core.proof.receipts import prove_receipts
 from rpcaccel.core.proof.state import Account, proved_account, proved_slot, slot_key
 from rpcaccel.core.proof.state import word as read_word
-from rpcaccel.core.proof.transactions import prove_transaction, prove_transactions
+from rpcaccel.core.stepwise import at_once
 from tests.support.proof_chain import FACTS
+from tests.support.proofs import prove_receipts, prove_transaction, prove_transactions
 from tests.support.wallet import SENDER, signed
 from tests.unit.core.proof.test_block import FORM, RECORDED, TYPES
 
@@ -141,16 +141,6 @@ def test_an_honest_answer_that_shows_too_little_is_not_provable(room: str, chang
         change(of)
     with pytest.raises(NotProvable, match=why):
         prove(case)
-
-
-def test_receipts_without_types_are_not_provable_where_a_block_shows_hashes_alone() -> None:
-    case = copy.deepcopy(RECORDED["prague"])
-    block = {**case["block"], "transactions": [one["hash"] for one in case["block"]["transactions"]]}
-    prove_receipts(case["receipts"], block)
-    for receipt in case["receipts"]:
-        del receipt["type"]
-    with pytest.raises(NotProvable, match="type may be a part"):
-        prove_receipts(case["receipts"], block)
 
 
 def test_data_beside_input_is_proved_too() -> None:
@@ -345,7 +335,7 @@ def test_garbage_in_any_place_is_refused_in_one_way(where: tuple[str, tuple[str 
     for attempt in (
         lambda: prove_header(block, FORM),
         lambda: prove_header(block, HashedHeader(positions=FORM.members), b"\xc3\x01\x02\x03"),
-        lambda: prove_withdrawals(block),
+        lambda: at_once(prove_withdrawals(block)),
         lambda: prove_transactions(block, TYPES),
         lambda: prove_receipts(case["receipts"], block),
         lambda: prove_transaction(blob, (*TYPES, "0x7e")),

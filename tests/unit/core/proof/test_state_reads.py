@@ -11,8 +11,7 @@ from rpcaccel.chains import load
 from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.proof.encoding import NotProvable
-from rpcaccel.core.proof.state import NO_CODE
-from rpcaccel.core.proof.state_reads import code_hash_in, is_code, proof_params, result_in
+from rpcaccel.core.proof.state import NO_CODE, code_hash_in, is_code, proof_params, result_in
 from tests.support.plans import plan_of
 
 RULES = load("ethereum").rules

@@ -211,7 +211,7 @@ async def test_what_is_hot_in_memory_does_not_come_back_to_the_disk_after_a_purg
     async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:
         engine, store = proxy.worker.engine, proxy.worker.engine.disk
         assert isinstance(store, DiskStore)
-        hot = HotAnswers(engine.memory, store, engine.purges, engine.now)
+        hot = HotAnswers(engine.memory, store, engine.purges, engine.now, lambda _: True)
         await proxy.call(*BLOCK)
         await written(proxy, 1)
         await proxy.call(*BLOCK)
@@ -233,7 +233,7 @@ async def test_what_is_hot_in_memory_is_kept_on_the_disk_and_read_ahead_after_a_
             await written(proxy, 1)
             await store.purge(Selection())  # as if it had been evicted
             await proxy.call(*BLOCK)
-            hot = HotAnswers(engine.memory, store, engine.purges, engine.now)
+            hot = HotAnswers(engine.memory, store, engine.purges, engine.now, lambda _: True)
             while store.stats().writes < 2:
                 hot.look()
                 await asyncio.sleep(0.01)

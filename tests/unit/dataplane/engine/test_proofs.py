@@ -26,9 +26,11 @@ RESULTS = {
     ("eth_getBlockByNumber", NUMBER, False): PLAIN,
     ("eth_getBlockByNumber", NUMBER, True): BLOCK,
     ("eth_getBlockByHash", HASH, False): PLAIN,
+    ("eth_getBlockByHash", HASH, True): BLOCK,
     ("eth_getTransactionByHash", TRANSACTION["hash"]): TRANSACTION,
     ("eth_getTransactionReceipt", TRANSACTION["hash"]): RECEIPTS[0],
     ("eth_getBlockReceipts", NUMBER): RECEIPTS,
+    ("eth_getBlockReceipts", HASH): RECEIPTS,
     ("eth_gasPrice",): "0x1",
 }
 Lie = Callable[[str, Any], Any]
