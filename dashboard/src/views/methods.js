@@ -233,6 +233,10 @@ function proofsSection(severalNetworks) {
       part("Disproved", "disproved", "false, and given to nobody", {
         cell: ({ proofs }) => errorFigure(proofs.disproved ?? 0),
       }),
+      part("Poisoned", "poisoned", "false, and kept by Redis or the disk: a node was asked instead", {
+        cell: ({ proofs }) => errorFigure(proofs.poisoned ?? 0),
+        fold: 4,
+      }),
       numbers("Cost", (method) => method.proof_seconds / answers(method), duration, {
         hint: "of the proxy's own time, for each answer",
         fold: 2,
