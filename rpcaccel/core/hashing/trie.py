@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.core.hashing.rlp import Item, decode, number, sequence, string
-from rpcaccel.core.stepwise import Steps, at_once
+from rpcaccel.core.stepwise import Steps
 
 _EMPTY = b"\x80"
 _BRANCH = 17
@@ -20,14 +20,9 @@ EMPTY_TRIE_ROOT = keccak256(_EMPTY)
 """The root of a trie without entries."""
 
 
-def list_root(items: Sequence[bytes]) -> bytes:
+def list_root(items: Sequence[bytes]) -> Steps[bytes]:
     """The root of the trie that has each item under its index, as blocks have of transactions, receipts and
     withdrawals."""
-    return at_once(list_root_steps(items))
-
-
-def list_root_steps(items: Sequence[bytes]) -> Steps[bytes]:
-    """The same of a list that may be long."""
     if not items:
         return EMPTY_TRIE_ROOT
     # In the order of the encoded indexes, of which that of 0 is 0x80. Sorting very many would hold up other threads.

@@ -16,7 +16,7 @@ from typing import Any
 
 from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.core.hashing.rlp import decode, sequence
-from rpcaccel.core.hashing.trie import list_root_steps
+from rpcaccel.core.hashing.trie import list_root
 from rpcaccel.core.proof.encoding import (
     HEADER_WRITERS,
     Disproved,
@@ -75,7 +75,7 @@ def prove_withdrawals(block: Json) -> Steps[None]:
     for one in items(member(block, "withdrawals"), "withdrawals"):
         entries.append(sequence(encoded(one, _WITHDRAWAL, _WITHDRAWAL_WRITERS)))
         yield
-    if (yield from list_root_steps(entries)) != hash_of(block, "withdrawalsRoot"):
+    if (yield from list_root(entries)) != hash_of(block, "withdrawalsRoot"):
         raise Disproved("the withdrawals have another root")
 
 

@@ -309,7 +309,7 @@ def _receipts(answer: ReceivedAnswer) -> Judging[Judgement]:
     if answer.by_roots:
         with suppress(OtherForm):
             judgement = yield from _receipts_within(answer, shown, number, block)
-    for one in shown:
+    for one in () if judgement.block else shown:
         yield from prove_form(answer, "bloom of logs", number, _prove_logs(answer, one))
     if shown:
         yield from prove_form(answer, "order of receipts", number, receipts_proof.prove_order(shown))

@@ -9,7 +9,7 @@ from typing import Any
 from rpcaccel.core.hashing.bloom import BLOOM_BYTES, FILLED_IN, bloom_bits
 from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.core.hashing.rlp import sequence, string
-from rpcaccel.core.hashing.trie import list_root_steps
+from rpcaccel.core.hashing.trie import list_root
 from rpcaccel.core.proof.encoding import (
     Disproved,
     Json,
@@ -124,7 +124,7 @@ def prove_root(
     for index, (receipt, bloom, transaction) in enumerate(zip(receipts, blooms, transactions, strict=True)):
         with said_of(f"receipt {index}"):
             encodings.append((yield from _encoded(receipt, bloom, transaction)))
-    if (yield from list_root_steps(encodings)) != hash_of(block, "receiptsRoot"):
+    if (yield from list_root(encodings)) != hash_of(block, "receiptsRoot"):
         if unsure := next(filter(None, (_unsure(receipt, block) for receipt in receipts)), ""):
             raise NotProvable(f"the receipts have another root, of which {unsure} may be a part")
         raise Disproved("the receipts have another root")
@@ -188,6 +188,7 @@ def prove_repeated(receipt: Json, bloom: bytes, transaction: Json, block: Json, 
     for at, log in enumerate(receipt["logs"]):
         with said_of(f"log {at}"):
             prove_place(log, block, index)
+            prove_same(member(log, "transactionHash"), member(transaction, "hash"), data32, "transactionHash")
             if log.get("removed"):
                 raise Disproved("it is said to be removed")
         if at % ITEMS_A_STEP == 0:

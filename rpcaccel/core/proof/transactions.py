@@ -10,7 +10,7 @@ from msgspec import Struct
 from rpcaccel.core.hashing.keccak import keccak256
 from rpcaccel.core.hashing.rlp import number, sequence
 from rpcaccel.core.hashing.signature import signer_of
-from rpcaccel.core.hashing.trie import list_root_steps
+from rpcaccel.core.hashing.trie import list_root
 from rpcaccel.core.proof.encoding import (
     Disproved,
     Json,
@@ -34,9 +34,6 @@ _IMPLIED: Json = {"accessList": [], "isSystemTx": False, "mint": 0, "to": None}
 """What members mean that a node leaves out."""
 _REPEATED = {"yParity": "v", "input": "data"}
 """Members that some nodes leave out, and those that have the same values."""
-_UNSIGNED = [number(0), number(0)]
-"""The signature of transactions that a chain makes itself, such as Polygon's of its own state. Their hashes are made in
-ways of their own, and their roots without them."""
 _EIP_155 = 35
 """`v` from which the signature of an untyped transaction covers the id of its chain."""
 _WITHOUT_SHARDS = 1_666_600_000
@@ -58,25 +55,27 @@ class EncodedTransaction(Struct, frozen=True, gc=False):
 
 def encode_transaction(one: Json, types: Sequence[str]) -> EncodedTransaction:
     """The transaction as it is hashed on a chain that has these types."""
-    form = type_of(one)
-    if "harmony" in types:
-        form = "harmony"
-    if form not in types:
-        raise NotProvable(f"the type {form[:8]}")
+    if why := odd(one, types):
+        raise NotProvable(why)
+    form = _form(one, types)
     filled = _complete(one, TRANSACTIONS[form])
     parts = encoded(filled, TRANSACTIONS[form])
-    if parts[-2:] == _UNSIGNED and form != DEPOSIT:
-        raise NotProvable("a transaction of the chain itself, which nobody signed")
     return EncodedTransaction(form, filled, parts, _enveloped(form, parts))
 
 
 def odd(one: Json, types: Sequence[str]) -> str:
-    """What a transaction is that no hash of this chain could be made of, in words; empty for all others."""
-    form = "harmony" if "harmony" in types else type_of(one)
+    """What a transaction is whose hash could not be made, in words; empty for all others. Those that nobody signed are
+    of a chain itself, such as Polygon's of its own state: their hashes are made in ways of their own, and the roots
+    without them."""
+    form = _form(one, types)
     if form not in types:
         return f"transaction of the type {form[:8]}"
     unsigned = form != DEPOSIT and all(whole(one.get(name, 1), name) == 0 for name in ("r", "s"))
     return "transaction that nobody signed" if unsigned else ""
+
+
+def _form(one: Json, types: Sequence[str]) -> str:
+    return "harmony" if "harmony" in types else type_of(one)
 
 
 def prove_root(transactions: Sequence[Json], block: Json, types: Sequence[str]) -> Steps[list[EncodedTransaction]]:
@@ -87,7 +86,7 @@ def prove_root(transactions: Sequence[Json], block: Json, types: Sequence[str]) 
         with said_of(f"transaction {index}"):
             found.append(encode_transaction(one, types))
         yield
-    if (yield from list_root_steps([one.envelope for one in found])) != hash_of(block, "transactionsRoot"):
+    if (yield from list_root([one.envelope for one in found])) != hash_of(block, "transactionsRoot"):
         raise Disproved("the transactions have another root")
     return found
 

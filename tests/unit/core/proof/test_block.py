@@ -156,7 +156,7 @@ def test_withdrawals_are_proved_by_their_root() -> None:
     shown = [
         {"index": hex(one), "validatorIndex": "0x7", "address": "0x" + "ab" * 20, "amount": "0x1"} for one in range(3)
     ]
-    root = list_root([reference.encode([one, 7, b"\xab" * 20, 1]) for one in range(3)])
+    root = at_once(list_root([reference.encode([one, 7, b"\xab" * 20, 1]) for one in range(3)]))
     block = {"withdrawals": shown, "withdrawalsRoot": "0x" + root.hex()}
     at_once(prove_withdrawals(block))
     for false in (shown[1:], [*shown[:2], {**shown[2], "amount": "0x2"}]):

@@ -165,7 +165,7 @@ HASH, TARGET = "0x" + "5a" * 32, "0x" + "7b" * 20
 def small_block(transaction: dict[str, Any], encoded_receipt: bytes, **header: str) -> dict[str, Any]:
     """A block of one transaction, with what prove_transactions and prove_receipts look at."""
     block = {"hash": HASH, "number": "0x1", "timestamp": "0x2", "difficulty": "0x0", **header}
-    return {**block, "transactions": [transaction], "receiptsRoot": "0x" + list_root([encoded_receipt]).hex()}
+    return {**block, "transactions": [transaction], "receiptsRoot": "0x" + at_once(list_root([encoded_receipt])).hex()}
 
 
 def deposit(**members: Any) -> dict[str, Any]:
@@ -205,7 +205,9 @@ def test_the_nonce_of_a_deposit_is_hashed_where_its_receipt_has_a_version() -> N
 @pytest.mark.parametrize(("number", "unsure"), [("0x1", True), ("0x8fffff", False)])
 def test_a_receipt_from_before_eip_658_needs_its_root(number: str, unsure: bool) -> None:
     block = small_block(deposit(type="0x0"), b"", number=number, difficulty="0x20000")
-    block["receiptsRoot"] = "0x" + list_root([reference.encode([b"\x11" * 32, 21_000, bloom_of([]), []])]).hex()
+    block["receiptsRoot"] = (
+        "0x" + at_once(list_root([reference.encode([b"\x11" * 32, 21_000, bloom_of([]), []])])).hex()
+    )
     place = {"blockNumber": number, "root": "0x" + "11" * 32}
     prove_receipts([receipt_of(deposit(type="0x0"), **place)], block)
     prove_receipts([receipt_of(deposit(type="0x0"), **place, status="0x1")], block)
