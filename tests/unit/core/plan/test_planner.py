@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import HashKey, Planner, full_method
 from rpcaccel.core.plan.rules import BlockArgument, CacheClass, LocalAnswer, Rule, RuleTable, Spelling
 from rpcaccel.core.stepwise import at_once
+from tests.support.held_memory import bytes_held
 
 ADDRESS = '"one155jp2y76nazx8uw5sa94fr0m4s5aj8e5xm6fu3"'
 HASH = "0x" + "ab" * 32
@@ -379,15 +378,14 @@ def test_a_remembered_plan_weighs_what_it_is_counted_with(form: str, hash_key: H
     (method, params), chain, memos = FORMS[form], chains.load("harmony"), Memos(64 << 20)
     makes = Planner("net", chain.rules, chain.tags, final_at_once=True, hash_key=hash_key, memos=memos)
     remembered(makes, method, params % 1)
-    gc.collect()
-    tracemalloc.start()
-    before, counted = tracemalloc.get_traced_memory()[0], memos.size
-    for number in range(2, 82):
-        remembered(makes, method, params % number)
-    makes._patterns.clear()  # bounded in number and no part of a plan, but a range has one for each of its blocks
-    gc.collect()
-    held, counted = tracemalloc.get_traced_memory()[0] - before, memos.size - counted
-    tracemalloc.stop()
+    before = memos.size
+
+    def remember() -> None:
+        for number in range(2, 82):
+            remembered(makes, method, params % number)
+        makes._patterns.clear()  # bounded in number and no part of a plan, but a range has one for each of its blocks
+
+    held, counted = bytes_held(remember), memos.size - before
     assert 0.7 < held / counted < 1.25
 
 

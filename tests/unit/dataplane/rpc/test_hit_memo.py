@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -21,6 +19,7 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.hit_memo import NO_HIT, Known, KnownCalls
 from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.held_memory import bytes_held
 from tests.support.proxy import proxying
 
 TEXT = b'{"jsonrpc":"2.0","id":%d,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
@@ -124,12 +123,11 @@ async def test_a_known_wording_weighs_what_it_is_counted_with(network: Network) 
     network.memos.resize(64 << 20)
     known = KnownCalls(network)
     learnt(known, network, TEXT % 1)
-    gc.collect()
-    tracemalloc.start()
-    before, counted = tracemalloc.get_traced_memory()[0], network.memos.size
-    for number in range(2000):
-        learnt(known, network, (TEXT % 1)[:-1] + b',"more":"%d%b"}' % (number, b"x" * (number % 500)))
-    gc.collect()
-    held, counted = tracemalloc.get_traced_memory()[0] - before, network.memos.size - counted
-    tracemalloc.stop()
+    before = network.memos.size
+
+    def learn() -> None:
+        for number in range(2000):
+            learnt(known, network, (TEXT % 1)[:-1] + b',"more":"%d%b"}' % (number, b"x" * (number % 500)))
+
+    held, counted = bytes_held(learn), network.memos.size - before
     assert 0.8 < held / counted < 1.2
