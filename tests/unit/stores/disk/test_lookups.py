@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.stores.disk.lookups import MAX_KEYS, MAX_SLOW_JOBS, Lookups, OnRead
+from tests.support.instant_time import instantly
 from tests.support.stores.disk import lasting
 from tests.support.waiting import until
 
@@ -40,6 +41,7 @@ async def looked_up(lookups: Lookups, *keys: bytes) -> list[bytes | None]:
     return answers
 
 
+@instantly
 async def test_keys_of_one_turn_of_the_loop_travel_together() -> None:
     reader = Reader()
     lookups = Lookups(reader, 10.0, reader.too_slow)
@@ -47,6 +49,7 @@ async def test_keys_of_one_turn_of_the_loop_travel_together() -> None:
     assert [keys for keys, _ in reader.jobs] == [[b"a", b"b"]]
 
 
+@instantly
 async def test_keys_that_come_while_a_job_is_under_way_make_the_next_one() -> None:
     reader = Reader(hangs=True)
     lookups = Lookups(reader, 10.0, reader.too_slow)
@@ -61,6 +64,7 @@ async def test_keys_that_come_while_a_job_is_under_way_make_the_next_one() -> No
     assert await others == [b"b", b"c"]
 
 
+@instantly
 async def test_a_lookup_is_a_miss_after_its_deadline_and_the_answer_to_it_is_lost() -> None:
     reader = Reader(hangs=True)
     lookups = Lookups(reader, 0.01, reader.too_slow)
@@ -73,6 +77,7 @@ async def test_a_lookup_is_a_miss_after_its_deadline_and_the_answer_to_it_is_los
     assert await looked_up(lookups, b"c") == [b"c"]
 
 
+@instantly
 async def test_a_lookup_that_was_not_sent_has_the_same_deadline() -> None:
     reader = Reader(hangs=True)
     lookups = Lookups(reader, 0.05, reader.too_slow)
@@ -93,6 +98,7 @@ async def test_a_disk_that_is_late_again_and_again_is_too_slow() -> None:
     assert reader.slow == 1
 
 
+@instantly
 async def test_a_disk_that_is_late_now_and_then_is_not() -> None:
     reader = Reader()
     lookups = Lookups(reader, 0.05, reader.too_slow)
@@ -126,6 +132,7 @@ async def test_many_keys_make_several_jobs_and_few_keys_go_before_them() -> None
     assert len(reader.jobs) == 4
 
 
+@instantly
 async def test_what_a_job_left_out_is_asked_for_again() -> None:
     reader = Reader(hangs=True)
     lookups = Lookups(reader, 10.0, reader.too_slow)
@@ -137,6 +144,7 @@ async def test_what_a_job_left_out_is_asked_for_again() -> None:
     assert await waiting == [b"a", None]
 
 
+@instantly
 async def test_a_turn_of_which_parts_are_on_read_is_not_late() -> None:
     reader = Reader(hangs=True)
     lookups = Lookups(reader, 0.05, reader.too_slow)
@@ -150,6 +158,7 @@ async def test_a_turn_of_which_parts_are_on_read_is_not_late() -> None:
     assert None not in await many
 
 
+@instantly
 async def test_giving_up_answers_everybody() -> None:
     reader = Reader(hangs=True)
     lookups = Lookups(reader, 10.0, reader.too_slow)
@@ -163,6 +172,7 @@ async def test_giving_up_answers_everybody() -> None:
     reader.answer()
 
 
+@instantly
 async def test_one_who_fails_to_take_his_answer_keeps_no_other_from_his() -> None:
     reader, told = Reader(), list[Entry | None]()
     lookups = Lookups(reader, 10.0, reader.too_slow)
