@@ -14,6 +14,7 @@ Json = Mapping[str, Any]
 
 def prove_transaction(one: Json, types: Sequence[str]) -> bytes:
     """Prove a transaction by itself; return it as a root is made of it."""
+    objects([one])
     as_hashed = transactions.encode_transaction(one, types)
     transactions.prove_named(one, as_hashed)
     return as_hashed.envelope

@@ -328,6 +328,7 @@ PATHS = [(name, path) for name, case in HOSTILE.items() for path in places(case)
 @given(st.sampled_from(PATHS), GARBAGE)
 @example(("prague", ("receipts", 0, "type")), "0x100")
 @example(("prague", ("block", "transactions", 0)), "0x" + "00" * 32)
+@example(("deposit", ("blob",)), None)
 def test_garbage_in_any_place_is_refused_in_one_way(where: tuple[str, tuple[str | int, ...]], garbage: Any) -> None:
     case = place = copy.deepcopy(HOSTILE[where[0]])
     for part in where[1][:-1]:
