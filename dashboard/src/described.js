@@ -55,6 +55,9 @@ const LABELS = {
   "clients.anonymous.batch": ["Largest batch", "calls"],
   "clients.anonymous.allow": ["Allowed methods"],
   "clients.anonymous.deny": ["Refused methods"],
+  "clients.anonymous.directives": ["Directives of calls"],
+  "clients.keys.*.cache": ["Cache"],
+  "clients.keys.*.tag": ["Nodes with the tag"],
   "alerts.after": ["Told once it has lasted"],
   "alerts.page": ["Address of this page, for links"],
   "alerts.host": ["Name of this host in messages"],
@@ -159,12 +162,15 @@ export function describe() {
   return asking;
 }
 
-/** Any network and any node is described once; so are the limits of a holder of keys, which are those of callers
- *  without one. */
+const OF_KEYS_ALONE = ["cache", "tag"];
+
+/** Any network and any node is described once; so are the limits of a holder of keys that callers without one have as
+ *  well. */
 function shapeOf([top, name, ...rest]) {
   if (top === "networks")
     return [top, "*", ...(rest[0] === "nodes" && rest.length > 1 ? ["nodes", "*", ...rest.slice(2)] : rest)];
-  return top === "clients" && name === "keys" ? ["clients", "anonymous", ...rest.slice(1)] : [top, name, ...rest];
+  if (top !== "clients" || name !== "keys") return [top, name, ...rest];
+  return OF_KEYS_ALONE.includes(rest[1]) ? [top, name, "*", rest[1]] : [top, "anonymous", ...rest.slice(1)];
 }
 
 /** The description of the setting at a path of names; undefined while none is known. */

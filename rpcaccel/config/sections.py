@@ -6,6 +6,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Annotated, Any, ClassVar, Literal
 
+from msgspec.structs import replace
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -21,6 +22,7 @@ from pydantic_core import CoreSchema
 from rpcaccel.config.secrets import HeaderText, NodeUrl
 from rpcaccel.config.value_types import (
     NAME,
+    TAG_OR_NONE,
     Duration,
     HeaderName,
     MethodPatterns,
@@ -33,6 +35,7 @@ from rpcaccel.config.value_types import (
     trace_receiver,
 )
 from rpcaccel.core.client_limits import ANONYMOUS, Limits
+from rpcaccel.core.directives import DirectiveName, Directives
 from rpcaccel.core.wire.forwarded_for import ForwardedHeader
 
 
@@ -72,6 +75,7 @@ _KEY_HASH = matching(
     r"sha256:[0-9a-f]{64}", 'the hash of a key, "sha256:" and 64 hex digits, as `rpcaccel key` prints it'
 )
 KeyHashes = Annotated[tuple[Annotated[str, StringConstraints(to_lower=True), _KEY_HASH], ...], BeforeValidator(listed)]
+DirectiveNames = Annotated[tuple[DirectiveName, ...], BeforeValidator(listed)]
 AddressRanges = Annotated[tuple[Annotated[str, AfterValidator(_range)], ...], BeforeValidator(listed)]
 
 
@@ -90,6 +94,8 @@ class LimitSettings(Section):
     """Only these methods may be called, names or patterns."""
     deny: MethodPatterns = Field(default=(), examples=[["eth_getLogs"]])
     """These methods may not be called, whatever is allowed."""
+    directives: DirectiveNames = Field(default=(), examples=[["cache", "agree"]])
+    """The directives that calls may have: cache, node, agree, prove."""
 
     def limits(self, heavy_cost: int) -> Limits:
         """The limits as the core reads them."""
@@ -101,6 +107,7 @@ class LimitSettings(Section):
             batch=self.batch,
             allow=self.allow,
             deny=self.deny,
+            directives=frozenset(self.directives),
         )
 
 
@@ -111,6 +118,15 @@ class KeySettings(LimitSettings):
     """The hashes of the holder's keys, as `rpcaccel key` prints them."""
     enabled: bool = True
     """If false, the holder's keys are turned away."""
+    cache: Literal["", "off"] = Field(default="", examples=["off"])
+    """"off": nothing kept answers the holder's calls, and their answers are not kept."""
+    tag: str = Field(default="", pattern=TAG_OR_NONE, examples=["archive"])
+    """The holder's calls go to nodes with this tag, except methods that a route names. If empty, to all nodes."""
+
+    def limits(self, heavy_cost: int) -> Limits:
+        """The limits as the core reads them."""
+        standing = Directives(cache="no-store" if self.cache == "off" else "", tag=self.tag)
+        return replace(super().limits(heavy_cost), standing=standing)
 
 
 class ClientsSettings(Section):

@@ -60,8 +60,17 @@ def misfits(settings: Settings) -> Iterator[Misfit]:
     nodes = sum(len(network.nodes) for network in settings.networks.values())
     if nodes > MOST_NODES_IN_ALL:
         yield Misfit(("networks",), f"{nodes} nodes", f"at most {MOST_NODES_IN_ALL} nodes in all networks together")
+    yield from _keys(settings)
     for name, network in settings.networks.items():
         yield from _network(("networks", name), network)
+
+
+def _keys(settings: Settings) -> Iterator[Misfit]:
+    """Keys whose calls no node of a network might be asked for."""
+    for name, key in settings.clients.keys.items():
+        for network, part in settings.networks.items():
+            if key.tag and not any(key.tag in node.tags for node in part.nodes):
+                yield Misfit(("clients", "keys", name, "tag"), shown(key.tag), f"a tag that some node of {network} has")
 
 
 def is_open(listen: str, admin: AdminSettings) -> bool:

@@ -358,7 +358,9 @@ Roles = Annotated[
     BeforeValidator(listed),
     _IN_ORDER,
 ]
-Tag = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+_TAG = r"[a-z0-9][a-z0-9._-]{0,63}"
+TAG_OR_NONE = rf"^({_TAG})?$"
+Tag = Annotated[str, StringConstraints(pattern=rf"^{_TAG}$")]
 Tags = Annotated[frozenset[Tag], BeforeValidator(listed), _IN_ORDER]
 HeaderName = Annotated[str, AfterValidator(header_name)]
 KNOWN = "x-known"

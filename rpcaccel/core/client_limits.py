@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from rpcaccel.core.directives import NO_DIRECTIVES, DirectiveName, Directives
 from rpcaccel.core.plan.rules import any_of
 from rpcaccel.core.stats.counters import ClientCell
 from rpcaccel.core.wire import jsonrpc
@@ -134,6 +135,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Calls in one batch at the most."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    directives: frozenset[DirectiveName] = frozenset()
+    """The directives that a call may have."""
+    standing: Directives = NO_DIRECTIVES
+    """The directives that every call has."""
 
     @property
     def any(self) -> bool:

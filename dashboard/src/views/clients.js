@@ -119,7 +119,7 @@ function holderButtons(name, once) {
   };
 }
 
-const LIMITS = ["rate", "burst", "concurrency", "batch", "allow", "deny"];
+const LIMITS = ["rate", "burst", "concurrency", "batch", "allow", "deny", "directives"];
 const OPEN = [
   ...LIMITS.map((name) => ["clients", "anonymous", name]),
   ["clients", "require_key"],
@@ -131,7 +131,7 @@ const ANONYMOUS = "anonymous";
 
 function limits(client) {
   if (!client.limits) return client.name === ANONYMOUS ? "as below" : "not in the settings any more";
-  const { rate: perSecond, burst, concurrency, batch, allow, deny } = client.limits;
+  const { rate: perSecond, burst, concurrency, batch, allow, deny, directives, cache, tag } = client.limits;
   return (
     [
       perSecond ? `${perSecond}/s${burst ? `, at once ${burst}` : ""}` : null,
@@ -139,6 +139,9 @@ function limits(client) {
       batch ? `${batch} a batch` : null,
       allow?.length ? `only ${allow.join(", ")}` : null,
       deny?.length ? `not ${deny.join(", ")}` : null,
+      directives?.length ? `may say ${directives.join(", ")}` : null,
+      cache ? "nothing kept" : null,
+      tag ? `nodes with the tag ${tag}` : null,
     ]
       .filter(Boolean)
       .join(" · ") || "no limits"
@@ -159,7 +162,7 @@ function holder(once) {
         ? groupSoon(
             "What it may do",
             "0: no limit of its own",
-            LIMITS.map((limit) => ["clients", "keys", name, limit]),
+            [...LIMITS, "cache", "tag"].map((limit) => ["clients", "keys", name, limit]),
           )
         : null;
     const buttons = holderButtons(name, once);

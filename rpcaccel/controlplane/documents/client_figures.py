@@ -14,7 +14,7 @@ from rpcaccel.controlplane.stats.summaries import Looked, PerSecond, extended, r
 from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.stats.counters import ClientCell, TallySnapshot
 
-_LIMITS = ("rate", "burst", "concurrency", "batch", "allow", "deny")
+_LIMITS = ("rate", "burst", "concurrency", "batch", "allow", "deny", "directives", "cache", "tag")
 
 
 class ClientNow(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from rpcaccel.core.heads.examination import STATE_KEPT
 from rpcaccel.core.nodes.breaker import CLOSED
 from rpcaccel.core.nodes.node import ROLE_OF_NEED, Node
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import Bulkhead, CacheClass
+from rpcaccel.core.plan.rules import ID_OR_TAG, Bulkhead, CacheClass
 
 
 class Ineligibility(IntEnum):
@@ -168,7 +168,7 @@ def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
         return Ineligibility.WRONG_CHAIN
     if node.weight <= 0 or node.cordoned or node.drained or node.barred:
         return _kept_out(node)
-    if plan.tag and plan.tag not in node.tags:
+    if plan.tag and not is_named(node, plan.tag):
         return Ineligibility.OFF_ROUTE
     if node.head < plan.min_head:
         return Ineligibility.BEHIND
@@ -218,7 +218,7 @@ def best_left(nodes: Sequence[Node], plan: Plan, now: float) -> int:
 def _may_come(node: Node, plan: Plan, now: float) -> bool:
     if node.answering is None:  # its chain is not known either and may be taken for a wrong one
         kept_out = node.weight <= 0 or node.cordoned or node.drained
-        return not kept_out and (not plan.tag or plan.tag in node.tags)
+        return not kept_out and (not plan.tag or is_named(node, plan.tag))
     return node.answering and judge(node, plan, now) is Ineligibility.BEHIND
 
 
@@ -229,6 +229,13 @@ def _kept_out(node: Node) -> Ineligibility:
     if node.cordoned:
         return Ineligibility.CORDONED
     return Ineligibility.DRAINED if node.drained else Ineligibility.BARRED
+
+
+def is_named(node: Node, tag: str) -> bool:
+    """Has the node the tag of a plan? After ID_OR_TAG, its id will do as well."""
+    if not tag.startswith(ID_OR_TAG):
+        return tag in node.tags
+    return tag[1:] == node.id or tag[1:] in node.tags
 
 
 def _parked(node: Node, plan: Plan, now: float) -> Ineligibility:
@@ -347,7 +354,7 @@ def sentence(node: Node, why: Ineligibility, plan: Plan, now: float) -> str:
         rest=_seconds(node.parking.until - now),
         method_rest=_seconds(node.parking.of(plan.rule.method, plan.content) - now),
         breaker_rest=_breaker_rest(node, now),
-        tag=plan.tag,
+        tag=f"name or tag {plan.tag[1:]}" if plan.tag.startswith(ID_OR_TAG) else f"tag {plan.tag}",
         barred=node.barred,
         quota_rest=_seconds((node.quota.parked_until(now) or now) - now if node.quota else 0.0),
         ejected_rest=_seconds(node.ejected_until - now),
@@ -363,7 +370,7 @@ _SENTENCES: dict[Ineligibility, str] = {
     Ineligibility.CORDONED: "node {id} is cordoned: it is probed and gets no calls",
     Ineligibility.DRAINED: "node {id} is being drained: it finishes what it has and gets no new calls",
     Ineligibility.BARRED: "node {id} answers no probe, look at its URL and its key: {barred}",
-    Ineligibility.OFF_ROUTE: "node {id} has not the tag {tag}: {method} is routed to nodes that have",
+    Ineligibility.OFF_ROUTE: "node {id} has not the {tag}: {method} is routed to nodes that have",
     Ineligibility.SPENT: "node {id} has used up its quota: it gets no calls for {quota_rest}, until that renews",
     Ineligibility.EJECTED: "node {id} is much slower than the others: it gets no calls for {ejected_rest}",
     Ineligibility.BEHIND: "node {id} is {lag} behind: it gets no calls about newer blocks",

@@ -6,6 +6,8 @@ snapshot. Both are remembered at the second call, so that a repeated call costs 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from typing import Literal
 
 from msgspec import Struct
@@ -80,8 +82,8 @@ _MOST_PATTERNS = 512
 class Planner:
     """Makes the plans of one network, for one event loop."""
 
-    __slots__ = ("_final_at_once", "_hash_key", "_memos", "_network", "_pattern_view", "_patterns", "_plans",
-                 "_prefixes", "_readers", "_routes", "_rules", "_scope", "_tagged", "_tags")  # fmt: skip
+    __slots__ = ("_change", "_final_at_once", "_hash_key", "_memos", "_network", "_pattern_view", "_patterns", "_plans",
+                 "_prefixes", "_readers", "_rules", "_scope", "_tagged", "_tags", "routes")  # fmt: skip
 
     def __init__(
         self,
@@ -96,13 +98,19 @@ class Planner:
     ) -> None:
         """`memos`: the budget in which remembered plans are counted."""
         self._memos = memos or Memos()
+        self._change: Callable[[Rule], Rule] | None = None
+        """Changes the rules; None: they are as the table has them."""
         self._network = network
         self._rules = rules
         self._tags = tags
         self._final_at_once = final_at_once
         self._hash_key = hash_key
-        self._routes = routes or Routes()
-        self._tagged: tuple[int, str | None, str | None, bytes] = -1, "", "", cache_key.network_tag(network, -1)
+        self.routes = routes or Routes()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin with nothing remembered."""
+        self._tagged: tuple[int, str | None, str | None, bytes] = -1, "", "", cache_key.network_tag(self._network, -1)
         """The chain id and the hashes of blocks 0 and 1 last seen, and the key tag that follows from them."""
         self._readers: dict[str, ParamsReader] = {}
         self._prefixes: dict[str, bytes] = {}
@@ -113,6 +121,14 @@ class Planner:
         self._patterns: dict[tuple[object, ...], Pattern] = {}
         self._pattern_view: ChainSnapshot | None = None
         """The snapshot at which the patterns were made."""
+
+    def changed(self, change: Callable[[Rule], Rule], routes: Routes) -> Planner:
+        """A planner with changed rules and other routes, which remembers for itself. A rule is changed when it is first
+        needed, since a client may bring about a planner by a directive."""
+        made = copy(self)
+        made._change, made.routes = change, routes
+        made._forget()
+        return made
 
     def plan(self, method: str, params: bytes, view: ChainSnapshot) -> Plan:
         """The plan of a call at the network's current snapshot."""
@@ -146,7 +162,7 @@ class Planner:
 
     def unread(self, method: str, params: bytes) -> Plan:
         """The plan of a call that is refused: its params are not parsed, and nothing is remembered."""
-        rule = self._rules.get(method)
+        rule = self.rule(method)
         return Plan(network=self._network, method=method, rule=rule, params=params, asked=params, cache=rule.cache)
 
     def uses(self, method: str, params: bytes) -> Uses | None:
@@ -157,7 +173,7 @@ class Planner:
     def _reader(self, method: str) -> ParamsReader:
         reader = self._readers.get(method)
         if reader is None:
-            rule = self._rules.get(method)
+            rule = self.rule(method)
             reader = ParamsReader(method, rule, self._tags, self._memos)
             if rule.known:  # other names are unbounded: clients can invent them
                 self._readers[method] = reader
@@ -178,7 +194,8 @@ class Planner:
 
     def rule(self, method: str) -> Rule:
         """The rule of a method on this network."""
-        return self._rules.get(method)
+        rule = self._rules.get(method)
+        return rule if self._change is None else self._change(rule)
 
     def _bind(self, shape: Shape, view: ChainSnapshot) -> Plan:
         rule = shape.rule
@@ -199,6 +216,8 @@ class Planner:
         lasting = () if key is None or pattern.cache is _NODE or rule.prove else (key,)
         if rule.kind == "send":
             flight_key = self._send_key(shape, view)
+        elif rule.fresh:
+            flight_key = None
         elif pattern.joins == "call" and head_key is not None:
             flight_key = head_key + b":" + shape.route_params
         else:
@@ -258,7 +277,7 @@ class Planner:
             shares_head=self._final_at_once and cache is not _NODE and not rule.prove,
             joins="call" if resolved.tip else "key" if settled else "head",
             min_head=_min_head(shape, cache, resolved.last, view),
-            tag=self._routes.tag_of(shape.method),
+            tag=self.routes.tag_of(shape.method),
             hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known and rule.cache is not _NODE,
             routes_by=routes_by,
             route_key=named + b"|" if routes_by == "params" else named if routes_by == "method" else b"",

@@ -238,8 +238,15 @@ class Rule(Struct, frozen=True, kw_only=True):
     fully: bool = False
     """Set where all is to be proved (`prove = "full"`): is the result judged by other calls as well, where it takes
     some?"""
+    fresh: bool = False
+    """Set by a directive (core.directives): nothing that was kept is given, and no flight under way is joined."""
+    unkept: bool = False
+    """Set by a directive: the answer is not kept."""
+    kept_only: bool = False
+    """Set by a directive: no node is asked."""
     origin: str = ""
-    """Where the override is written in the settings; empty when there is none."""
+    """Where the override is written in the settings, or the directive that wants proof or agreement; empty when there
+    is none."""
     known: bool = field(default=False, name="(known)")
     """Does a table describe the method? The number of methods that no table describes is unbounded. Derived."""
     bulkhead: Bulkhead = field(default=Bulkhead.UNKNOWN, name="(bulkhead)")
@@ -406,6 +413,10 @@ def _stricter(one: CacheClass, other: CacheClass) -> CacheClass:
 _MOST_REMEMBERED = 4096
 
 
+ID_OR_TAG = "@"
+"""What stands before a tag, in place of which the id of a node will do. No tag has it."""
+
+
 class TagRoute(Struct, frozen=True):
     """Sends methods with these names or fnmatch patterns (case-sensitive) to nodes with `tag`."""
 
@@ -418,14 +429,20 @@ class TagRoute(Struct, frozen=True):
 class Routes:
     """The routes of a network; the first one that matches a method decides."""
 
-    __slots__ = ("_routes", "_tags")
+    __slots__ = ("_otherwise", "_routes", "_tags")
 
-    def __init__(self, routes: Sequence[TagRoute] = ()) -> None:
+    def __init__(self, routes: Sequence[TagRoute] = (), otherwise: str = "") -> None:
+        """`otherwise`: the tag that a node needs for methods without a route; empty: none."""
         self._routes = tuple(routes)
+        self._otherwise = otherwise
         self._tags: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"<Routes {', '.join(route.tag for route in self._routes) or 'none'}>"
+
+    def otherwise(self, tag: str) -> Routes:
+        """The same routes, with a tag for the methods that have none."""
+        return Routes(self._routes, tag)
 
     def of(self, method: str) -> TagRoute | None:
         """The route of a method; None when no route names it."""
@@ -434,10 +451,10 @@ class Routes:
     def tag_of(self, method: str) -> str:
         """The tag that a node needs to be asked; empty when no tag is needed."""
         if not self._routes:
-            return ""
+            return self._otherwise
         tag = self._tags.get(method)
         if tag is None:
-            tag = route.tag if (route := self.of(method)) else ""
+            tag = route.tag if (route := self.of(method)) else self._otherwise
             if len(self._tags) >= _MOST_REMEMBERED:  # bounded, because clients can invent names
                 self._tags.clear()
             self._tags[method] = tag

@@ -16,7 +16,7 @@ END = b"\r\n\r\n"
 # All quantifiers are possessive: each byte is read once, however a client makes the match fail.
 FIELDS = rb"((?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n){1,64}+)"
 """The pattern of header lines, as one group."""
-_HEAD = re.compile(rb"POST (/[!\"$&-;=@-~]*+) HTTP/1\.1\r\n" + FIELDS + rb"\r\n")
+_HEAD = re.compile(rb"POST (/[!\"$&-;=?-~]*+) HTTP/1\.1\r\n" + FIELDS + rb"\r\n")
 _LENGTH = re.compile(r"[0-9]{1,10}")
 _ODD = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade", "te", "trailer", "http2-settings"})
 
@@ -25,6 +25,7 @@ class HttpHead(Struct, frozen=True, gc=False):
     """The head of an ordinary POST."""
 
     path: str
+    """With the query, if there is one."""
     length: int
     """Content-Length: bytes of the body."""
     headers: Mapping[str, str]

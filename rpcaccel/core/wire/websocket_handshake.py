@@ -18,7 +18,7 @@ from msgspec import Struct
 from rpcaccel.core.wire.http_head import FIELDS
 
 WEBSOCKET_VERSION = "13"
-_HEAD = re.compile(rb"GET (/[!\"$&-;=@-~]*+)(?:\?[!-\"$-~]*+)?+ HTTP/1\.1\r\n" + FIELDS + rb"\r\n")
+_HEAD = re.compile(rb"GET (/[!\"$&-;=@-~]*+(?:\?[!-\"$-~]*+)?+) HTTP/1\.1\r\n" + FIELDS + rb"\r\n")
 _LISTS = frozenset({"connection", "cookie", "forwarded", "sec-websocket-extensions", "sec-websocket-protocol", "via",
                     "x-forwarded-for"})  # fmt: skip
 """Headers that may come several times and then stand for one list (RFC 9110 section 5.3)."""
@@ -45,7 +45,7 @@ class Handshake(Struct, frozen=True, gc=False):
     """A client's part of a handshake."""
 
     path: str
-    """Without the query."""
+    """With the query, if there is one. Percent signs stand in the query alone."""
     headers: Mapping[str, str]
     """Header values by lower-case name; those that came several times are joined."""
     key: str

@@ -121,7 +121,7 @@ class AnswerCheck:
                 asks = judging.send(told)
                 told, now = None, perf_counter()
                 if asks is not None and all(ask.how == "memory" for ask in asks):
-                    told = [_known(self._shared, self._network, ask) for ask in asks]
+                    told = [_known(self._shared, self._network.judging, ask) for ask in asks]
                 elif asks is None and now - began > TURN_SECONDS:
                     self._shared.judging.add(partial(self._advance, plan, said, judging, None))
                     return
@@ -142,7 +142,7 @@ class AnswerCheck:
         """Go on with the results of these calls."""
         told: list[bytes | None] = [None] * len(asks)
         try:
-            told = await _results(self._shared, self._network, plan, asks, self._origin, self._ends)
+            told = await _results(self._shared, self._network.judging, plan, asks, self._origin, self._ends)
         except Exception as error:  # the caller of the fetch is to be told, whatever is wrong here
             report_bug("what an answer is judged by was not asked for", error)
         self._task = None
@@ -292,7 +292,7 @@ async def judged_alone(
                 cell.proof_seconds += spent
             turn += spent
             if asks is not None:
-                told, turn = await _results(shared, network, plan, asks, origin, ends), 0.0
+                told, turn = await _results(shared, network.judging, plan, asks, origin, ends), 0.0
             elif turn > TURN_SECONDS:
                 await shared.judging.turn()
                 turn = 0.0
@@ -332,14 +332,14 @@ async def _result(
 ) -> bytes | None:
     """The result of a call that an answer is judged by."""
     plan = network.plan(ask.method, ask.params)
+    key = plan.flight_key or b"%b:%b" % (network.name.encode(), plan.params)
     if ask.how == "agreed":
-        key = b"agreed:" + (plan.flight_key or plan.params)
-        outcome = await shared.flights.fly(key, partial(_agreed, shared, network, plan, origin))
+        outcome = await shared.flights.fly(b"agreed:" + key, partial(_agreed, shared, network, plan, origin))
     elif (known := _known(shared, network, ask)) is not None or ask.how == "memory":
         return known
     elif ask.how == "header":
         work = partial(_header, shared, network, plan, origin, ends)
-        outcome = await shared.flights.fly(b"header:" + (plan.flight_key or plan.params), work)
+        outcome = await shared.flights.fly(b"header:" + key, work)
     else:
         outcome = await shared.outcome(network, plan, origin)
     wanting = outcome.judged is not None or (ask.how == "proved" and not outcome.proved)

@@ -112,7 +112,7 @@ class AskBeside:
     async def read(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
         """The outcome of a read that `plan.rule.agree` nodes must answer alike."""
         started, clock = self.clock(), self.clock
-        if self.stored is not None and plan.kept:
+        if self.stored is not None and plan.kept and not plan.rule.fresh:
             entry, source = await self.stored(network, plan)
             if entry is not None:
                 steps = ((Step.SHARED if source is AnswerSource.SHARED else Step.DISK, clock() - started),)

@@ -43,6 +43,8 @@ from rpcaccel.stores.base import NoStore, Store
 
 FILTER_NOT_FOUND = jsonrpc.error_object(-32000, "filter not found")
 """What a node says about a filter it does not have (facts: harmony.md section 5)."""
+NOT_KEPT = jsonrpc.error_object(-32001, "no answer to this call is kept, and X-Rpcaccel-Cache: only asks no node")
+"""The code is that of a resource that is not found (EIP-1474)."""
 FILTER_KINDS = frozenset({"filter-new", "filter-poll", "filter-drop"})
 """The kinds of the rules whose methods are about filters."""
 _GONE = frozenset({FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS, FailureKind.NO_NODE})
@@ -123,7 +125,8 @@ class Engine(FetchContext):
             if outcome is not None:
                 return outcome
         now = self.clock()
-        found = None if plan.key is None and plan.head_key is None else self.memory.first(now, plan.key, plan.head_key)
+        kept = (plan.key is not None or plan.head_key is not None) and not plan.rule.fresh
+        found = self.memory.first(now, plan.key, plan.head_key) if kept else None
         if found is None or not self._may_be_given(network, plan, *found, now):
             return None
         key, entry = found
@@ -141,6 +144,9 @@ class Engine(FetchContext):
             origin: where the call comes from; a flight under way keeps the origin of the call that began it.
         """
         rule, key, flights = plan.rule, plan.flight_key, self.flights
+        if rule.kept_only:
+            CarriedFlight(flights=flights, work=self._kept_behind(network, plan)).begin(waiter)
+            return
         if rule.kind in FILTER_KINDS:
             CarriedFlight(flights=flights, work=self._filter(network, plan, origin)).begin(waiter)
             return
@@ -168,6 +174,15 @@ class Engine(FetchContext):
             Fetch(flights=flights, key=key, bound=bound, shared=self, network=network, plan=plan, origin=origin).begin(
                 waiter
             )
+
+    async def _kept_behind(self, network: Network, plan: Plan) -> Outcome:
+        """The outcome of a call for which no node may be asked, and which memory does not answer."""
+        entry, source = None, AnswerSource.MEMORY
+        if plan.kept and plan.range is None:
+            entry, source = await store_lookup.stored(self, network, plan)
+        if entry is None:
+            return Outcome(source=AnswerSource.REFUSED, error=NOT_KEPT, block=network.view.head)
+        return Outcome(source=source, result=entry.result, block=plan.head, proved=entry.proved)
 
     async def outcome(self, network: Network, plan: Plan, origin: CallOrigin = PROXY) -> Outcome:
         """The outcome of `fetch`, awaited."""

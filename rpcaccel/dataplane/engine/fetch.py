@@ -112,7 +112,8 @@ class Fetch(Flight, eq=False, kw_only=True):
         self._started = shared.clock()
         if self.ends == inf:
             self.ends = self._started + network.settings.deadline
-        if (shared.shared and plan.shared_keys) or (shared.on_disk and plan.lasting_key is not None):
+        behind_memory = (shared.shared and plan.shared_keys) or (shared.on_disk and plan.lasting_key is not None)
+        if behind_memory and not plan.rule.fresh:
             mode = "always" if self.sole else shared.single_flight
             self._lookup = StoreLookup(shared, network, plan, self._looked, self.stumble, ends=self.ends, mode=mode)
             self._lookup.begin()
@@ -374,7 +375,7 @@ class Fetch(Flight, eq=False, kw_only=True):
             said.answer is not None
             and said is not self._found
             and plan.rule.kind == "read"
-            and plan.flight_key is not None
+            and (plan.flight_key is not None or plan.rule.fresh)
             and network.may_be_abandoned(plan, said.node_id, self._fork_epoch)
         ):
             self._ask_nodes(_CALL, network.replan(plan))

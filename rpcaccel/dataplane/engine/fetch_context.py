@@ -319,6 +319,8 @@ class FetchContext(ABC):
         key, head_key = plan.key, plan.head_key
         if key is None and head_key is None and (plan.range is not None or plan.terms is not None):
             return  # the pieces of a run are kept one by one, and what comes of a plan on terms is kept nowhere
+        if plan.rule.unkept:
+            return
         verdict = judge(plan, result, node_head, network.sight.view, self.memory.max_entry)
         if verdict.reason:
             network.cell(plan).skipped(verdict.reason)

@@ -173,6 +173,8 @@ class _Work:
     def known(self, piece: Piece) -> tuple[Entry, bool] | None:
         """The entry of a piece that memory has. True beside it: it is that of the whole segment at the edge of a
         range, from which the piece is still to be cut."""
+        if self._plan.rule.fresh:
+            return None
         if piece.open:
             kept = self._ranges.kept(self._network, self._open) if self._open is not None else None
             return None if kept is None else (kept[1], False)
@@ -239,7 +241,7 @@ class _Work:
         """Ask the tiers behind memory for the pieces that memory lacks; the gets of one turn of the loop travel
         together. Returns the furthest tier that had one."""
         stored, furthest = self._ranges.stored, AnswerSource.MEMORY
-        if stored is None:
+        if stored is None or self._plan.rule.fresh:
             return furthest
         asked = [position for position, text in enumerate(found) if text is None]
         plans = [self._piece_plan(self._plan, self.pieces[position]) for position in asked]

@@ -226,7 +226,8 @@ async def _answer(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer
         return front.header_too_large(named)
     if request.method != "POST":
         return front.other(request.method, request.path, named)
-    visit = front.enter(RequestHead(request.path, named), request.remote)
+    path = f"{request.path}?{request.rel_url.raw_query_string}"
+    visit = front.enter(RequestHead(path, named), request.remote)
     if isinstance(visit, HttpAnswer):
         return visit
     try:

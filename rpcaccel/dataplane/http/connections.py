@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
+from rpcaccel.core.directives import DIRECTIVE_HEADERS
 from rpcaccel.core.wire import traceparent
 from rpcaccel.core.wire.forwarded_for import FORWARDED_HEADERS
 from rpcaccel.core.wire.websocket_handshake import Handshake
@@ -28,6 +29,7 @@ READ_LATER = frozenset(
         ),
         *KEY_HEADERS,
         *FORWARDED_HEADERS,
+        *DIRECTIVE_HEADERS,
     }
 )
 """The headers of a handshake that are kept for as long as the WebSocket is open: those that say whose its messages are,

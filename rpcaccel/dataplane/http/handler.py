@@ -19,6 +19,7 @@ from rpcaccel.config.sections import HttpSettings
 from rpcaccel.core.cache.eviction import CacheSlot
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Client, LimitRefusal
+from rpcaccel.core.directives import DirectiveError, read_directives
 from rpcaccel.core.stats.counters import bump
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
@@ -49,6 +50,12 @@ NO_WEBSOCKETS = "there are no WebSockets here: send calls by POST, and poll a fi
 NOT_PLAIN = (
     "open a WebSocket by a plain GET without a body, on a connection of its own; its path may have no percent sign, "
     "and no header may come twice"
+)
+NO_DURATION = LimitRefusal(
+    "malformed",
+    f"{response_headers.TIMEOUT} takes a duration above nothing, such as 2s or 500ms",
+    jsonrpc.INVALID_REQUEST,
+    400,
 )
 MAX_INLINE_GZIP_BYTES = 64 * 1024
 """Bytes of the longest answer that is compressed at once. A longer one is compressed in a thread, so that no other call
@@ -112,15 +119,23 @@ class RequestHandler:
     def read(self, asked: RequestHead) -> None:
         """Fill in what follows from a head under the settings in force."""
         settings, admission = self.settings, self._admission
-        given = asked.headers.get(_TIMEOUT, "")
-        asked.patience = response_headers.seconds_given(given) if given else None
-        asked.understood = not given or asked.patience is not None
         asked.place, asked.guest, asked.refusal = admission.look(asked.path, asked.headers)
         asked.route, asked.apart = self.routes.get(asked.place), admission.on
+        given = asked.headers.get(_TIMEOUT, "")
+        asked.patience = response_headers.seconds_given(given) if given else None
+        if given and asked.patience is None:
+            asked.refusal = asked.refusal or NO_DURATION
+        if asked.route is not None and asked.refusal is None:
+            limits = admission.anonymous_limits if asked.guest is None else asked.guest.limits
+            try:
+                directives = read_directives(asked.headers.get, asked.query, limits.directives, limits.standing)
+                asked.route = asked.route.directed(directives)
+            except DirectiveError as error:
+                asked.refusal = LimitRefusal("directive", str(error), jsonrpc.INVALID_REQUEST, 400)
         asked.packs = takes_gzip(asked.headers.get("accept-encoding", ""))
         asked.short = self._lines(asked.headers)
         asked.long = (GZIP if asked.packs else "") + self._lines(asked.headers, vary="Accept-Encoding")
-        refused = asked.refusal is not None or not asked.understood or asked.length > settings.max_body
+        refused = asked.refusal is not None or asked.length > settings.max_body
         closed = refused or self.calls.access is not None
         asked.known = None if closed or asked.route is None else asked.route.known
         asked.most, asked.compact = settings.max_in_flight, settings.gzip_from
@@ -222,11 +237,7 @@ class RequestHandler:
         if refusal is not None:
             return self._turned_away(asked.headers, refusal)
         tally.in_flight += 1
-        visit = Visit(asked, route, started, caller)
-        if asked.understood:
-            return visit
-        self.leave(visit)
-        return self._not_understood(asked.headers)
+        return Visit(asked, route, started, caller)
 
     def leave(self, visit: Visit) -> None:
         """Count a request out."""
@@ -297,8 +308,6 @@ class RequestHandler:
         if asked.refusal is not None:
             self._tally.refused(asked.refusal.reason)
             return self._turned_away(named, asked.refusal)
-        if not asked.understood:
-            return self._not_understood(named)
         if origin and not self._allow(origin)[0]:
             return self._unopened("websocket-origin", 403, named, "this origin may open no WebSocket here")
         if self.draining:
@@ -324,12 +333,6 @@ class RequestHandler:
         """Count a WebSocket with subscriptions that the proxy closes, by the reason."""
         if subscriptions and route is not None:
             bump(self._tally.network(route.network.name).cut, why)
-
-    def _not_understood(self, named: Headers) -> HttpAnswer:
-        """The answer to a request whose X-Rpcaccel-Timeout is no duration."""
-        self._tally.refused("malformed")
-        message = f"{response_headers.TIMEOUT} takes a duration above nothing, such as 2s or 500ms"
-        return self._refusal(named, 400, Invalid(jsonrpc.INVALID_REQUEST, message))
 
     def header_too_large(self, named: Headers) -> HttpAnswer:
         """The answer to a header over the limit (RFC 6585 section 5)."""

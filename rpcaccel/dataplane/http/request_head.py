@@ -50,11 +50,12 @@ class RequestHead:
     """The head of a POST. `RequestHandler.read` fills in what follows from it under the settings in force."""
 
     __slots__ = ("apart", "compact", "end", "guest", "headers", "known", "length", "long", "long_hit", "most", "packs",
-                 "path", "patience", "place", "refusal", "route", "short", "short_hit", "text", "under", "understood",
+                 "path", "patience", "place", "query", "refusal", "route", "short", "short_hit", "text", "under",
                  "whole")  # fmt: skip
 
     def __init__(self, path: str, headers: Headers, text: bytes = b"", length: int = 0) -> None:
-        """`text` and `length` are known of the heads of ordinary POSTs."""
+        """`path` may have a query. `text` and `length` are known of the heads of ordinary POSTs."""
+        path, _, self.query = path.partition("?")
         self.path = path = one_slash(path)
         self.headers = headers
         self.text = text
@@ -73,11 +74,9 @@ class RequestHead:
         self.guest: Client | None = None
         """The client whose key came with the request."""
         self.refusal: LimitRefusal | None = None
-        """Why the key, or a request without one, is turned away."""
+        """Why the request is turned away: for its key, or for want of one, or for a header that cannot be followed."""
         self.apart = False
         """Are clients without a key told apart by their address?"""
-        self.understood = True
-        """Does X-Rpcaccel-Timeout, if it is there, hold a duration?"""
         self.patience: float | None = None
         """Seconds that the client will wait; None: as long as the network does."""
         self.packs = False

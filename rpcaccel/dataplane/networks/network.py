@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from copy import copy
 
 from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.cache.known_hashes import KnownHashes
+from rpcaccel.core.directives import DirectiveError, Directives
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.dispatch.sampling import Sampling, SamplingSettings
 from rpcaccel.core.memo import Memos
@@ -99,8 +101,8 @@ class ChainState:
 class Network:
     """The state of a network in one worker. Its settings never change: new settings make a new `Network`."""
 
-    __slots__ = ("_cells", "_tally", "chain", "final_at_once", "has_proved_reads", "memos", "name", "planner",
-                 "pool", "proves", "refreshes", "sampling", "settings", "sight")  # fmt: skip
+    __slots__ = ("_cells", "_judging", "_tally", "chain", "final_at_once", "has_proved_reads", "memos", "name",
+                 "planner", "pool", "proves", "refreshes", "sampling", "settings", "sight")  # fmt: skip
 
     def __init__(
         self,
@@ -129,12 +131,14 @@ class Network:
         """Is no block ever replaced?"""
         self.proves = settings.prove != "off"
         """Are answers judged before they are given?"""
+        self._judging: Network | None = None
+        """The value of `judging`; None: this network."""
         routes = settings_mapping.routes(settings)
         rules = routed(overridden(chain.rules, _overrides(name, settings)), routes)
         if settings.prove == "full":
             rules = proved_fully(rules)
         self.has_proved_reads = any(rule.prove for rule in rules)
-        """Must the answers to some reads be proved?"""
+        """Must the answers to some reads be proved, whatever a call says?"""
         self.planner = Planner(
             name,
             rules,
@@ -170,6 +174,34 @@ class Network:
         self.sight.block_time = measured
         self.pool.settings = settings_mapping.dispatch(self.settings, self.block_time)
         self.pool.most_lag = settings_mapping.most_lag(self.settings, self.block_time)
+
+    def directed(self, directives: Directives) -> Network:
+        """The network as calls with these directives see it. All state but that of the planner is the same.
+
+        Raises:
+            DirectiveError: the network has no such nodes.
+        """
+        nodes = self.pool.nodes
+        named = {name for node in nodes for name in (node.id, *node.tags)}
+        if directives.node and directives.node not in named:
+            raise DirectiveError(f"X-Rpcaccel-Node: expected the id or a tag of a node of {self.name}")
+        if directives.agree > len(nodes):
+            raise DirectiveError(f"X-Rpcaccel-Agree: expected at most {len(nodes)}, the nodes of {self.name}")
+        made = copy(self)
+        made.planner = self.planner.changed(directives.changed, directives.routed(self.planner.routes))
+        made.proves = self.proves or directives.prove
+        if directives.prove:
+            alone = Directives(prove=True)
+            made._judging = None if directives == alone else self.directed(alone)
+        else:
+            made._judging = self.judging
+        return made
+
+    @property
+    def judging(self) -> Network:
+        """The network as the calls see it by which answers are judged: no directive holds for them but that answers are
+        to be proved."""
+        return self._judging or self
 
     def plan(self, method: str, params: bytes) -> Plan:
         """The plan of a call at the snapshot of now."""

@@ -23,7 +23,8 @@ from msgspec import Struct
 
 from rpcaccel.config.sections import ClientsSettings
 from rpcaccel.core import client_limits
-from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, LimitRefusal
+from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, LimitRefusal, Limits
+from rpcaccel.core.directives import NO_DIRECTIVES, Directives
 from rpcaccel.core.messages import Spent
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.stats.counters import Cell
@@ -33,6 +34,9 @@ from rpcaccel.dataplane.live.live_session import MessageTurn
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 from rpcaccel.dataplane.upstream.chooser import TracedCall
+
+MAX_DIRECTED_ROUTES = 64
+"""Routes of one path that are remembered for different directives: clients choose them."""
 
 
 class PathRoute(Struct, frozen=True):
@@ -46,6 +50,20 @@ class PathRoute(Struct, frozen=True):
     accepted: dict[str, tuple[Rule, Cell]] = {}
     """Methods with a rule that the proxy accepts, by the name that clients call: their rules and counters. Names
     without a rule are not held, because clients can invent them."""
+    by_directives: dict[Directives, PathRoute] = {}
+
+    def directed(self, directives: Directives) -> PathRoute:
+        """The route of calls with these directives, which is remembered. Raises DirectiveError."""
+        if directives == NO_DIRECTIVES:
+            return self
+        found = self.by_directives.get(directives)
+        if found is None:
+            network = self.network.directed(directives)
+            found = PathRoute(network, KnownCalls(network), self.prefix)
+            if len(self.by_directives) >= MAX_DIRECTED_ROUTES:
+                self.by_directives.clear()
+            self.by_directives[directives] = found
+        return found
 
 
 def routes(networks: Iterable[Network], main: str) -> dict[str, PathRoute]:
@@ -128,6 +146,8 @@ class Admission:
         self._clock = clock
         self._settings = ClientsSettings()
         self._trust = Trust()
+        self.anonymous_limits = Limits()
+        """The limits of a caller without a key."""
         self._named: dict[str, Client] = {}
         self._by_hash: dict[str, tuple[str, Client]] = {}
         self._by_address: OrderedDict[str, Client] = OrderedDict()
@@ -147,7 +167,7 @@ class Admission:
             named[name] = client
             if key.enabled:
                 by_hash.update((text, (text, client)) for text in key.hashes)
-        anonymous = settings.anonymous.limits(settings.heavy_cost)
+        anonymous = self.anonymous_limits = settings.anonymous.limits(settings.heavy_cost)
         for client in self._by_address.values():
             client.adopt(anonymous, now)
         self._named, self._by_hash, self._settings = named, by_hash, settings
@@ -203,8 +223,7 @@ class Admission:
             return client
         if len(self._by_address) >= MAX_ADDRESSES:
             self._by_address.popitem(last=False)
-        limits = self._settings.anonymous.limits(self._settings.heavy_cost)
-        client = Client(ANONYMOUS, limits, self._tally.client(ANONYMOUS), self._clock())
+        client = Client(ANONYMOUS, self.anonymous_limits, self._tally.client(ANONYMOUS), self._clock())
         self._by_address[name] = client
         return client
 

@@ -11,7 +11,7 @@ from tests.support.dataplane.raw_socket import FIELDS, handshake
 def test_an_ordinary_handshake_is_read() -> None:
     found = read_handshake(handshake("/harmony-s0?token=x", Connection="keep-alive, Upgrade", Upgrade="WebSocket"))
     assert found is not None
-    assert (found.path, found.window, found.headers["host"]) == ("/harmony-s0", 0, "x")
+    assert (found.path, found.window, found.headers["host"]) == ("/harmony-s0?token=x", 0, "x")
 
 
 def test_the_answer_proves_that_the_key_was_read() -> None:

@@ -77,7 +77,7 @@ async def recorded(
 ) -> AsyncIterator[tuple[Proxy, list[RecordedNode], list[Any]]]:
     """A proxy before nodes of the recorded chain, of which `final` is the highest final block and the recorded one is
     served; and the cases that it tells of."""
-    more = {"disk": net.pop("disk")} if "disk" in net else {}
+    more = {name: net.pop(name) for name in ("disk", "clients") if name in net}
     nodes, told = [RecordedNode(ethereum_chain(3), name=f"node-{at}") for at in range(count)], list[Any]()
     async with AsyncExitStack() as stack:
         for node in nodes:
