@@ -30,12 +30,17 @@ class QuotaSettings(Section):
 class RouteSettings(Section):
     """Methods that go to tagged nodes only."""
 
-    methods: MethodPatterns = Field(min_length=1, examples=[["eth_getLogs", "trace_*"]])
+    methods: MethodPatterns = Field(min_length=1, examples=[["eth_sendRawTransaction"]])
     """Names or patterns ("eth_getLogs", "trace_*")."""
     tag: Tag = Field(examples=["archive"])
     """The nodes with this tag take these methods."""
     agree: Whole = Field(default=1, ge=1, le=5)
     """This many nodes with the tag must give the same answer to a read."""
+    broadcast: bool = Field(default=True, examples=[False])
+    """If false, a signed transaction is told to one node with the tag alone, and to another one where that fails."""
+    fallback: Whole = Field(default=0, ge=0, le=100_000, examples=[25])
+    """Without broadcast: after so many blocks, a transaction that none of them has is told to all nodes. 0 means
+    never."""
 
 
 class AgreementSettings(Section):

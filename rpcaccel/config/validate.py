@@ -25,7 +25,7 @@ from rpcaccel.config.model import (
     Settings,
 )
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
-from rpcaccel.config.value_types import may_agree, methods_of, provable_reads
+from rpcaccel.config.value_types import may_agree, methods_of, provable_reads, sends_of
 from rpcaccel.stores import driver_of
 
 OPEN = (
@@ -162,6 +162,7 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
             yield Misfit(
                 (*path, "routes", index, "tag"), shown(route.tag), f"a tag that some node of {path[-1]} has{there}"
             )
+    yield from _private_routes(path, network)
     if not any(node.weight for node in network.nodes):
         yield Misfit((*path, "nodes"), "weights of 0 alone", "a node with a weight above 0: others get no calls")
     yield from _agreement(path, network)
@@ -177,6 +178,17 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
             f"; did you mean {close[0]}?" if close else ": what no table knows is never kept, and needs no rule"
         )
         yield Misfit((*path, "rules", pattern), shown(pattern), expected)
+
+
+def _private_routes(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
+    """Routes that keep transactions from other nodes, where they do not."""
+    for index, route in enumerate(network.routes):
+        where = (*path, "routes", index)
+        if route.fallback and route.broadcast:
+            yield Misfit((*where, "fallback"), str(route.fallback), "0, or broadcast = false beside it")
+        sends = sends_of(network.chain)
+        if not route.broadcast and not any(fnmatchcase(one, name) for one in sends for name in route.methods):
+            yield Misfit((*where, "broadcast"), "false", f"true: the route names none of {', '.join(sends)}")
 
 
 def _agreement(path: Path, network: NetworkSettings) -> Iterator[Misfit]:

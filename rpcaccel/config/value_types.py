@@ -229,6 +229,13 @@ def methods_of(chain: str) -> frozenset[str]:
     return frozenset(rule.method for rule in load(chain).rules)
 
 
+def sends_of(chain: str) -> list[str]:
+    """The chain's methods that send a signed transaction."""
+    from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- likewise
+
+    return sorted(rule.method for rule in load(chain).rules if rule.kind == "send")
+
+
 def may_agree(chain: str, method: str) -> bool:
     """Whether a name or pattern of methods may ask for agreement; a name must be that of a read that nodes answer
     alike, while a pattern leaves the other methods that it fits as they are."""

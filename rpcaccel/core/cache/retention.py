@@ -133,15 +133,16 @@ def _mined_by(result: bytes, settled: int) -> bool:
         return False
 
 
-def _not_mined(_plan: Plan, result: bytes) -> bool:
-    """Is the result null, or without a block: `blockHash` absent, null or all zeros (docs/harmony.md section 6)?"""
+def is_mined(result: bytes) -> bool:
+    """Does the result name a block: is it not null, and `blockHash` neither absent, nor null, nor all zeros
+    (docs/harmony.md section 6)?"""
     if result == NULL:
-        return True
+        return False
     try:
         block_hash = _decode_mined(result).blockHash
     except UNREADABLE:
-        return True
-    return block_hash is None or not block_hash.strip("0x")
+        return False
+    return block_hash is not None and bool(block_hash.strip("0x"))
 
 
 TESTS: dict[str, Callable[[Plan, bytes], bool]] = {
@@ -150,7 +151,7 @@ TESTS: dict[str, Callable[[Plan, bytes], bool]] = {
     "empty-list-unless-genesis": lambda plan, result: result == b"[]" and plan.block != 0,
     "empty-string": lambda _plan, result: result == b'""',
     "0x": lambda _plan, result: result == b'"0x"',
-    "not-mined": _not_mined,
+    "not-mined": lambda _plan, result: not is_mined(result),
     "blobs": lambda _plan, result: result.startswith(
         b'"0x03'
     ),  # a pool returns a blob transaction with its blobs (EIP-4844)

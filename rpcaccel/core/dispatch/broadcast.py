@@ -41,6 +41,10 @@ class BroadcastSettings(Struct, frozen=True, kw_only=True):
     """Seconds before a busy node is asked again if it names no time; doubled each time."""
 
 
+ALONE = BroadcastSettings(share=0.0, at_least=1)
+"""One node gets the transaction, and another one only where that fails."""
+
+
 class AskNode(Struct, frozen=True):
     """Send the transaction to `node` after `delay` seconds."""
 

@@ -424,6 +424,10 @@ class TagRoute(Struct, frozen=True):
     tag: str
     agree: int = 0
     """The number of nodes that must give the same answer; 0: as the rule says."""
+    broadcast: bool = True
+    """Is a signed transaction told to several nodes?"""
+    fallback: int = 0
+    """Blocks after which a transaction that was told to one node, and that no block has, is told to all; 0: never."""
 
 
 class Routes:

@@ -258,7 +258,8 @@ class NetworkCell(Struct):
 
     network: str
     broadcasts: dict[str, int] = field(default_factory=dict)
-    """Transactions that were broadcast, by outcome: accepted, known, refused, failed."""
+    """Transactions that were sent, by outcome: accepted, known, refused, failed; and "fallback": those that were sent
+    again, to all nodes."""
     told: dict[str, int] = field(default_factory=dict)
     """Nodes that were sent a broadcast transaction, by the same outcomes."""
     forced: int = 0

@@ -264,18 +264,9 @@ class Fetch(Flight, eq=False, kw_only=True):
         return [attempt for attempt in self._attempts if attempt.ended is None]
 
     async def _broadcast(self, plan: Plan) -> None:
-        """Send a transaction to many nodes."""
-        shared, network, address = self.shared, self.network, self.origin.address
+        """Send a transaction."""
         try:
-            said = await shared.broadcasts.send(
-                plan,
-                network.pool,
-                network.plan,
-                shared.tally.network(network.name),
-                lambda result, nodes: shared.sends.took(network, result, nodes, address),
-                deadline=self.ends,
-                origin=self.origin,
-            )
+            said = await self.shared.send(self.network, plan, self.origin, self.ends)
             self._task = None
             self._judge(plan, said)
         except Exception as error:

@@ -32,12 +32,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 
 import msgspec
+from msgspec.structs import replace
 
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.recent_purges import RecentPurges
-from rpcaccel.core.cache.retention import SPREAD, Keep, judge, lifetime
+from rpcaccel.core.cache.retention import SPREAD, Keep, is_mined, judge, lifetime
+from rpcaccel.core.dispatch.broadcast import ALONE
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome, failed, joined, with_uniform_code
 from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import UNFILLED, WRITE_SECONDS, Recent, Sent, hash_named, hash_text
@@ -46,7 +48,7 @@ from rpcaccel.core.nodes.latency import LatencyAverage
 from rpcaccel.core.plan import cache_key, filter_id
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.counters import AnswerSource, Step, bump
 from rpcaccel.core.stats.histogram import BOUNDS
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.json_params import number_at
@@ -56,7 +58,7 @@ from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.event_loop import OneATurn
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
-from rpcaccel.dataplane.upstream.chooser import CallOrigin
+from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin
 from rpcaccel.stores.base import Lease, Store
 
 
@@ -181,6 +183,8 @@ def _mark(network: Network, name: bytes) -> bytes:
     return cache_key.cache_key(tag, MARK, cache_key.SCOPE_SENT, name)
 
 
+LOOKUPS_OF_A_TRANSACTION = 20
+"""Blocks within which a transaction can be looked up; else it is told to nobody more."""
 _SKIP, _LASTING = Keep.SKIP, Keep.LASTING  # looked up once (core.plan.planner)
 _HEAD, _NODE = CacheClass.HEAD, AnswerSource.NODE
 
@@ -234,6 +238,39 @@ class FetchContext(ABC):
     @abstractmethod
     def answer_now(self, network: Network, plan: Plan) -> Outcome | None:
         """The outcome of a call that a fact of the network or a kept answer decides; None: a node is to be asked."""
+
+    async def send(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Forwarded:
+        """Tell several nodes of a transaction, or one, where its route says so."""
+        route = network.planner.routes.of(plan.method) if plan.tag else None
+        alone = route is not None and not route.broadcast
+        said = await self.broadcasts.send(
+            plan,
+            network.pool,
+            ALONE if alone else network.pool.broadcast,
+            network.plan,
+            self.tally.network(network.name),
+            lambda result, nodes: self.sends.took(network, result, nodes, origin.address),
+            deadline=ends,
+            origin=origin,
+        )
+        if alone and route is not None and route.fallback and said.failure is None and said.answer is not None:
+            sent = bytes(said.answer.result or b"")
+            self.broadcasts.later(self._tell_all_later(network, plan, sent, route.fallback), len(plan.params))
+        return said
+
+    async def _tell_all_later(self, network: Network, plan: Plan, transaction: bytes, blocks: int) -> None:
+        """Wait so many blocks, then tell all nodes of a transaction (its hash as JSON text) that no block has."""
+        wanted, lookup = network.view.head + blocks, b"[%b]" % transaction
+        for _ in range(LOOKUPS_OF_A_TRANSACTION):
+            await network.sight.reached(wanted)
+            found = (await self.outcome(network, network.plan(plan.rule.found_by, lookup), PROXY)).result
+            if found is not None:
+                break
+            wanted = network.view.head + 1
+        if found is None or is_mined(found):
+            return
+        bump(self.tally.network(network.name).broadcasts, "fallback")
+        await self.send(network, replace(plan, tag=""), PROXY, self.clock() + network.settings.deadline)
 
     @abstractmethod
     async def outcome(self, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:

@@ -26,7 +26,10 @@ def broadcast(network: NetworkSettings) -> BroadcastSettings:
 def routes(network: NetworkSettings) -> Routes:
     """Which methods are routed to tagged nodes."""
     return Routes(
-        [TagRoute(route.methods, route.tag, route.agree if route.agree > 1 else 0) for route in network.routes]
+        [
+            TagRoute(route.methods, route.tag, route.agree if route.agree > 1 else 0, route.broadcast, route.fallback)
+            for route in network.routes
+        ]
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from rpcaccel.core.cache.retention import NULL
-from rpcaccel.core.dispatch.broadcast import AskNode, Broadcast
+from rpcaccel.core.dispatch.broadcast import AskNode, Broadcast, BroadcastSettings
 from rpcaccel.core.dispatch.dispatch_policy import Settle
 from rpcaccel.core.dispatch.machine import Asked, failure_of
 from rpcaccel.core.dispatch.outcome import Forwarded
@@ -39,17 +40,29 @@ class _Found(msgspec.Struct):
 _decode_found = msgspec.json.Decoder(_Found).decode
 
 
+MAX_WAITING, MAX_WAITING_BYTES = 1000, 16 << 20
+"""Transactions of one worker that wait to be sent again, and their bytes."""
+
+
 class Broadcasts:
     """The broadcasts of one worker. After a client has its answer, the rest of a broadcast goes on here, within the
-    call's deadline."""
+    call's deadline. What may be sent again later waits here as well."""
 
-    __slots__ = ("_running",)
+    __slots__ = ("_later", "_running", "_waiting_bytes")
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
+        self._later: set[asyncio.Task[None]] = set()
+        self._waiting_bytes = 0
+        """Bytes of the transactions that `_later` holds."""
 
     def __len__(self) -> int:
         return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Transactions that may be sent again later."""
+        return len(self._later)
 
     def __repr__(self) -> str:
         return f"<broadcasts, {len(self)} nodes being told>"
@@ -58,6 +71,7 @@ class Broadcasts:
         self,
         plan: Plan,
         pool: NodePool,
+        settings: BroadcastSettings,
         plan_of: PlanOf,
         cell: NetworkCell,
         taken: Taken,
@@ -68,6 +82,7 @@ class Broadcasts:
         """Send the transaction; the answer is the first acceptance, or the most telling refusal.
 
         Args:
+            settings: how many nodes are told.
             plan_of: plans the lookup of a transaction that nodes say they have.
             taken: called with every node that takes the transaction, also after the answer.
             deadline: when the call must be over, on the pool's clock.
@@ -76,7 +91,7 @@ class Broadcasts:
         chooser = Chooser(plan, pool.nodes, pool.balancer, pool.rng, route_key, urgent=True)
         named = transaction_hash(plan.params)
         sure = named if plan.rule.names_itself == "keccak" else None
-        machine = Broadcast(chooser, pool.budget, pool.broadcast, ends=deadline, hash=sure)
+        machine = Broadcast(chooser, pool.budget, settings, ends=deadline, hash=sure)
         telling = _Telling(machine, plan, pool, deadline, taken, origin)
         for node in machine.start(chooser.count(pool.clock()), pool.clock()):
             self._spawn(telling.tell(node, cell))
@@ -89,8 +104,25 @@ class Broadcasts:
         bump(cell.broadcasts, _word(end, machine))
         return concluded(end, machine, telling.attempts, count=telling.begun, forced=chooser.forced)
 
+    def later(self, work: Coroutine[Any, Any, None], size: int) -> None:
+        """Begin what may send a transaction of so many bytes later; nothing, where there is no room for more."""
+        if self._waiting_bytes + size > MAX_WAITING_BYTES or len(self._later) >= MAX_WAITING:
+            work.close()
+            return
+        self._waiting_bytes += size
+        task = asyncio.get_running_loop().create_task(work)
+        self._later.add(task)
+        task.add_done_callback(partial(self._ended, size))
+
+    def _ended(self, size: int, task: asyncio.Task[None]) -> None:
+        self._later.discard(task)
+        self._waiting_bytes -= size
+
     async def close(self, grace: float = 0.0) -> None:
-        """Give the broadcasts under way `grace` seconds, then end them."""
+        """Give the broadcasts under way `grace` seconds, then end them. What waits to be sent again is given up."""
+        for task in self._later:
+            task.cancel()
+        await asyncio.gather(*self._later, return_exceptions=True)
         running = list(self._running)
         if running and grace > 0:
             await asyncio.wait(running, timeout=grace)

@@ -143,6 +143,34 @@ def test_a_route_to_a_tag_that_no_node_has_is_told_with_the_tag() -> None:
 
 
 @pytest.mark.parametrize(
+    ("route", "says"),
+    [
+        ({"methods": ["eth_getLogs"], "broadcast": False},
+         "broadcast: found false, expected true: the route names none of eth_sendRaw"),
+        ({"methods": ["*_sendRaw*"], "fallback": 5}, "fallback: found 5, expected 0, or broadcast = false beside it"),
+        ({"methods": ["*_sendRaw*"], "broadcast": False, "fallback": 5}, ""),
+    ],
+)  # fmt: skip
+def test_a_private_route_is_one_of_transactions(route: dict[str, Any], says: str) -> None:
+    nodes = [{"url": "http://a", "tags": ["relay"]}]
+    found = validate({"networks": {"x": {"nodes": nodes, "routes": [{"tag": "relay", **route}]}}})
+    if says:
+        assert isinstance(found, list)
+        assert str(found[0]).startswith(f"networks.x.routes[0].{says}")
+    else:
+        assert isinstance(found, Settings)
+
+
+def test_a_key_s_tag_is_one_that_every_network_has() -> None:
+    nodes = {"a": [{"url": "http://a", "tags": ["paid"]}], "b": [{"url": "http://b"}]}
+    clients = {"keys": {"dapp": {"hashes": [f"sha256:{'0' * 64}"], "tag": "paid"}}}
+    found = validate({"networks": {name: {"nodes": of} for name, of in nodes.items()}, "clients": clients})
+    assert [str(one) for one in found] == [
+        'clients.keys.dapp.tag: found "paid", expected a tag that some node of b has'
+    ]
+
+
+@pytest.mark.parametrize(
     "document",
     [
         {"admin": {"accounts": {"ops": "s3cr3t"}}},

@@ -66,6 +66,8 @@ def filled(title: str) -> dict[str, Any]:
         last = parts.pop()
         name = parts.pop() if last == "*" else last
         key = "eth_getLogs" if name == "rules" else "harmony-s0"
+        if name == "routes":
+            document["broadcast"] = False  # a fallback goes with that alone
         document = {name: document if last != "*" else [document] if name in LISTS else {key: document}}
         if name == "quota":
             document["url"] = "http://a"
