@@ -34,6 +34,8 @@ export const REFUSED = {
   "batch-answer-too-large": "a batch whose answers found no room",
   "body-too-large": "a body that is too large",
   "header-too-large": "a header that is too large",
+  "plain-http": "HTTP where TLS is spoken",
+  "tls-failed": "TLS that failed",
   "slow-client": "a body that did not come",
   "slow-head": "a head that did not come",
   "slow-reader": "an answer nobody took",

@@ -247,13 +247,14 @@ export function hint(text, command = null) {
 /** What to do when no call has come yet. */
 export function firstCall(overview) {
   const method = overview.networks[0]?.chain === "harmony" ? "hmyv2_blockNumber" : "eth_blockNumber";
+  const scheme = overview.settings.tls_cert ? "https" : "http";
   const address = String(overview.settings.listen ?? "127.0.0.1:8888").replace(
     /^(0\.0\.0\.0|\[::\])/,
     location.hostname,
   );
   return hint(
     "No call has come in yet. Send one:",
-    `curl -s http://${address}/ -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}'`,
+    `curl -s ${scheme}://${address}/ -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}'`,
   );
 }
 

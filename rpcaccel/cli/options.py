@@ -40,6 +40,10 @@ Shard = Annotated[
 ListenAddress = Annotated[
     str | None, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where calls are taken.")
 ]
+TlsCert = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Take calls over HTTPS and WSS, with this certificate (PEM).")
+]
+TlsKey = Annotated[str | None, typer.Option(metavar="FILE", help="The key of --tls-cert (PEM).")]
 AdminListen = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the page and /metrics are.")]
 Redis = Annotated[str | None, typer.Option(metavar="URL", help="Redis, a cache tier that hosts share.")]
 BalancerName = Annotated[str | None, typer.Option(metavar="NAME", help="How a node is chosen, in every network.")]
@@ -109,6 +113,8 @@ AUTO = "auto"
 """The chain and the shard of node URLs are those that the nodes tell."""
 PATHS: dict[str, tuple[str, ...]] = {
     "--listen": ("listen",),
+    "--tls-cert": ("tls_cert",),
+    "--tls-key": ("tls_key",),
     "--admin": ("admin", "listen"),
     "--redis": ("redis", "url"),
     "--balancer": ("networks", "*", "balancer"),

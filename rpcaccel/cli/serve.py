@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rpcaccel.cli import options
-from rpcaccel.config.errors import ConfigError
+from rpcaccel.config.errors import ConfigError, Fault
+from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.value_types import format_size
 from rpcaccel.controlplane.workers.sockets import ListenError
 
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
     from rpcaccel.controlplane.settings.ledger import Origin
     from rpcaccel.controlplane.supervisor import RunningInfo
 
+LOOPBACK_ALONE = (
+    "an address of this machine alone (127.0.0.1, ::1 or localhost), since --self-signed makes a certificate that no "
+    "other machine trusts: for other machines there are --tls-cert and --tls-key"
+)
 ADDRESS, CONFIGURATION = 1, 2
 """Exit codes of a start that fails for an address, or for the state file."""
 
@@ -31,6 +39,11 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     chain: options.ChainName = None,
     shard: options.Shard = None,
     listen: options.ListenAddress = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    self_signed: Annotated[
+        bool, typer.Option("--self-signed", help="HTTPS with a certificate made for this start, on loopback alone.")
+    ] = False,
     admin: options.AdminListen = None,
     redis: options.Redis = None,
     balancer: options.BalancerName = None,
@@ -53,10 +66,12 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel serve --chain ethereum http://127.0.0.1:8545 --memory 1GB
     rpcaccel serve https://a.example --disk /var/cache/rpcaccel --disk-size 50GB
     rpcaccel serve --config rpcaccel.toml
+    rpcaccel serve https://a.example --self-signed
     """
-
     given = {
         "listen": listen,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
         "admin": admin,
         "redis": redis,
         "balancer": balancer,
@@ -65,8 +80,23 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         "disk_size": disk_size,
         "workers": workers,
     }
-    source = options.source(nodes or (), config, chain, shard, **given)
+    with ExitStack() as to_the_end:
+        if self_signed:
+            given |= _self_signed(to_the_end, given)
+        source = options.source(nodes or (), config, chain, shard, **given)
+        settings, origin = _read(source, given, config, state)
+        if self_signed and not is_loopback(parse_listen(settings.listen).host):
+            raise ConfigError([Fault("listen", settings.listen, LOOPBACK_ALONE)])
+        if self_signed:
+            made = f"--self-signed: clients trust {settings.tls_cert}, which is there until the end"
+            say([made], settings.log.format, "info")
+        return _serve(settings, origin)
 
+
+def _read(
+    source: options.NodeSource, given: Mapping[str, str | None], config: Path | None, state: Path | None
+) -> tuple[Settings, Origin]:
+    """The settings of a start, and where they come from. Raises ConfigError."""
     read = partial(options.judged_from, source, **given)
     form = "console"
     try:
@@ -77,13 +107,23 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     from rpcaccel.controlplane.settings.ledger import Origin, state_file
 
     kept = state or (config.with_suffix(".state.json") if config else None)
-    origin = Origin(
+    return settings, Origin(
         source=str(config) if config else None,
         reread=(lambda: read().settings) if config else None,
         state=state_file(kept.absolute()) if kept else None,
         told=told,
     )
-    return _serve(settings, origin)
+
+
+def _self_signed(to_the_end: ExitStack, given: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The flags with the files of a certificate that is made now and removed at the end. Raises typer.BadParameter."""
+    if given["tls_cert"] or given["tls_key"]:
+        raise typer.BadParameter("--self-signed makes a certificate: it stands without --tls-cert and --tls-key")
+    from rpcaccel.controlplane.certificates import write_self_signed
+
+    folder = to_the_end.enter_context(TemporaryDirectory(prefix="rpcaccel-"))
+    cert, key = map(str, write_self_signed(Path(folder)))
+    return {"tls_cert": cert, "tls_key": key}
 
 
 def _serve(settings: Settings, origin: Origin) -> int:
@@ -152,7 +192,7 @@ def lines(settings: Settings, listen: str, admin: str) -> list[str]:
 
 
 def _url(settings: Settings, listen: str, network: str) -> str:
-    base = f"http://{reachable(listen)}"
+    base = f"{'https' if settings.tls_cert else 'http'}://{reachable(listen)}"
     return f"{base}/" if network == settings.main_network else f"{base}/{network}"
 
 

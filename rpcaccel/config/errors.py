@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -257,3 +258,9 @@ def annotation_at(model: type[BaseModel], path: Path) -> Any:
         else:
             here = next((inner for inner in reversed(get_args(here)) if inner is not Ellipsis), None)
     return here
+
+
+def reason_of(error: OSError) -> str:
+    """The system's message for an error; asyncio's message would repeat the address."""
+    plain = error.errno is not None and error.errno > 0  # those of getaddrinfo are negative
+    return os.strerror(error.errno) if plain and error.errno is not None else error.strerror or str(error)

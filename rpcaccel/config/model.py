@@ -78,7 +78,7 @@ class AdminSettings(Section):
     session: Duration = Field(default=43_200.0, gt=0, le=2_592_000)
     """A login lasts this long."""
     tls_cert: str = Field(default="", examples=["/etc/rpcaccel/admin.pem"])
-    """The PEM file of the certificate. With it, the admin side speaks TLS."""
+    """The PEM file of the certificate. With it, the admin side speaks TLS. It is read again when it changes."""
     tls_key: str = Field(default="", examples=["/etc/rpcaccel/admin.key"])
     """The PEM file of its key."""
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
@@ -314,6 +314,11 @@ class Settings(Section):
 
     listen: ListenText = "127.0.0.1:8888"
     """HOST:PORT where calls are taken; port 0 takes a free one."""
+    tls_cert: str = Field(default="", max_length=4096, examples=["/etc/letsencrypt/live/rpc.example.com/fullchain.pem"])
+    """The PEM file of the certificate, with those of its issuers. With it, calls are taken over HTTPS and WSS alone. It
+    is read again when it changes."""
+    tls_key: str = Field(default="", max_length=4096, examples=["/etc/letsencrypt/live/rpc.example.com/privkey.pem"])
+    """The PEM file of its key, without a password."""
     admin: AdminSettings = AdminSettings()
     """The admin side."""
     workers: WorkerCount = Field(default=1, ge=1, le=256)

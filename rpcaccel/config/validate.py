@@ -52,6 +52,8 @@ def misfits(settings: Settings) -> Iterator[Misfit]:
         expected = f"one of the networks: {', '.join(settings.networks)}"
         yield Misfit(("default_network",), shown(settings.default_network), expected)
     yield from _admin(settings.admin)
+    yield from _certificate((), settings)
+    yield from _certificate(("admin",), settings.admin)
     yield from _places(settings)
     yield from _memory(settings.memory)
     yield from _disk(settings.disk)
@@ -81,10 +83,14 @@ def is_open(listen: str, admin: AdminSettings) -> bool:
 def _admin(admin: AdminSettings) -> Iterator[Misfit]:
     if is_open(admin.listen, admin):
         yield Misfit(("admin", "listen"), shown(admin.listen), OPEN)
+
+
+def _certificate(prefix: Path, place: Settings | AdminSettings) -> Iterator[Misfit]:
     for name, other in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
-        if getattr(admin, name) and not getattr(admin, other):
-            expected = f"a PEM file: admin.tls_cert and admin.tls_key are given together or not at all, and {name} is"
-            yield Misfit(("admin", other), "nothing", expected)
+        if getattr(place, name) and not getattr(place, other):
+            both = " and ".join(dotted((*prefix, one)) for one in ("tls_cert", "tls_key"))
+            expected = f"a PEM file: {both} are given together or not at all, and {name} is"
+            yield Misfit((*prefix, other), "nothing", expected)
 
 
 def _places(settings: Settings) -> Iterator[Misfit]:

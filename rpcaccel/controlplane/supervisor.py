@@ -8,6 +8,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import msgspec
 import structlog
@@ -15,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import rpcaccel
+from rpcaccel.config.errors import reason_of
 from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
@@ -22,6 +24,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.alerts.mutes import KeptMutes
+from rpcaccel.controlplane.certificates import Certificates
 from rpcaccel.controlplane.documents.current_figures import RATE_SECONDS
 from rpcaccel.controlplane.history_file import HistoryKeeper
 from rpcaccel.controlplane.hosts.host_exchange import HostExchange
@@ -48,8 +51,8 @@ from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.stats.summaries import readings
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.operations import purge
-from rpcaccel.controlplane.workers.process_link import ProcessLink
-from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers, reason_of
+from rpcaccel.controlplane.workers.process_link import ProcessLink, spawn
+from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers
 from rpcaccel.controlplane.workers.workers import Watchdog, Workers
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.recent_writes import Sent
@@ -85,6 +88,7 @@ class Supervisor:
         self.alerts = Alerting()
         self._left_out: tuple[str, ...] = ()
         self._listen = ""
+        self._certificates = Certificates()
         self.links: list[Link] = []
         self._quotas = Quotas(lambda: self.settings, self.links)
         self._probers = Probers(self._publish, announce=self._announce, quotas=self._quotas, examined=self._tell_notice)
@@ -98,6 +102,7 @@ class Supervisor:
             quotas=self._quotas.of,
             replaced=lambda: self._workers.replaced,
             listen=lambda: self._listen,
+            tls_cert=lambda: self._certificates.calls.cert if self._certificates.calls is not None else "",
             alerts=self.alerts.figures,
         )
         self._workers = Workers(
@@ -156,6 +161,7 @@ class Supervisor:
         await self.ledger.check()
         settings = self.settings
         self._log_by(settings)
+        self._certificates.open(settings)
         sockets = bind_workers(settings.listen, "listen", settings.workers)
         self._workers.own(sockets)
         self._listen = address_of(sockets[0])
@@ -171,6 +177,7 @@ class Supervisor:
         self._quotas.start()
         self._history_keeper.start()
         self._watchdog.start()
+        self._certificates.start()
         self.alerts.adopt(settings)
         await self._probers.adopt(settings)
         self._started.set()
@@ -194,6 +201,7 @@ class Supervisor:
             links=self.links,
             sessions=beside(state.path, "sessions.json") if state is not None else None,
             history=self._history,
+            certificate=self._certificates.admin,
         )
         try:
             return await self._admin.start()
@@ -222,6 +230,7 @@ class Supervisor:
             last_first.push_async_callback(self._hosts.stop)
             last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout, self.settings.drain_linger)
             last_first.push_async_callback(self._watchdog.stop)
+            last_first.push_async_callback(self._certificates.stop)
             last_first.push_async_callback(self.disagreements.stop)
             if self._renewing is not None:
                 self._renewing.cancel()
@@ -370,7 +379,7 @@ class Supervisor:
         suspects = self.disagreements.suspects()
         wrong = [Notice("bad", f"{network}/{node}", text, "contradicted") for network, node, text in suspects]
         told = [Notice("warn", "rpcaccel", text) for text in texts]
-        return [*wrong, *told, *self._exchange.notices(), *self.alerts.notices()]
+        return [*wrong, *self._certificates.notices(), *told, *self._exchange.notices(), *self.alerts.notices()]
 
     def _host_report(self) -> HostReport:
         """What other hosts are told of this one."""
@@ -394,9 +403,11 @@ class Supervisor:
     # -- workers and heads -----------------------------------------------------------------------------------------
 
     def _link(self, name: str, sock: socket.socket) -> Link:
+        certificate = self._certificates.calls
         if self._workers.places == 1:
-            return LocalLink(name, sock, self._hint, self._quotas.brought)
-        return ProcessLink(name, sock, self._hint, self._spent, self._quotas.brought)
+            return LocalLink(name, sock, self._hint, self._quotas.brought, certificate)
+        process = partial(spawn, certificate=certificate)
+        return ProcessLink(name, sock, self._hint, self._spent, self._quotas.brought, spawn=process)
 
     def _bury(self, report: WorkerReport) -> None:
         """Keep the counts of a worker that ended."""

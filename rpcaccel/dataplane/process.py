@@ -1,4 +1,4 @@
-"""A worker process: `python -m rpcaccel.dataplane.process NAME LINK_FD SOCKET_FD`.
+"""A worker process: `python -m rpcaccel.dataplane.process NAME LINK_FD SOCKET_FD [CERT KEY]`.
 
 The supervisor starts it with one end of a socket pair and a bound socket. It obeys orders from the link and reports
 once a second; when the link ends, the supervisor is gone, and so is the worker.
@@ -39,6 +39,7 @@ from rpcaccel.core.messages import (
     Word,
 )
 from rpcaccel.core.nodes.limits import Brought
+from rpcaccel.dataplane.certificate import ServedCertificate
 from rpcaccel.dataplane.event_loop import run
 from rpcaccel.dataplane.output import shield
 from rpcaccel.dataplane.worker import Worker
@@ -52,9 +53,15 @@ class LinkEnd:
     """The worker's end of the link to the supervisor."""
 
     def __init__(
-        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sock: socket.socket
+        self,
+        name: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        sock: socket.socket,
+        certificate: ServedCertificate | None = None,
     ) -> None:
         """`sock`: the bound socket on which the worker listens."""
+        self._certificate = certificate
         self._name = name
         self._reader = reader
         self._writer = writer
@@ -67,6 +74,7 @@ class LinkEnd:
 
     async def serve(self) -> None:
         """Obey orders until the worker has drained, because it was told to or because the supervisor is gone."""
+        watching = None if self._certificate is None else asyncio.create_task(self._certificate.watch())
         reporting = asyncio.create_task(self._report_forever())
         obeying = asyncio.create_task(self._obey_all())
         try:
@@ -79,7 +87,9 @@ class LinkEnd:
         finally:
             reporting.cancel()
             obeying.cancel()
-            await asyncio.gather(reporting, obeying, return_exceptions=True)
+            if watching is not None:
+                watching.cancel()
+            await asyncio.gather(*filter(None, (reporting, obeying, watching)), return_exceptions=True)
 
     async def _obey_all(self) -> None:
         """Obey orders until the link ends, also while the worker drains: it still answers calls then."""
@@ -135,7 +145,7 @@ class LinkEnd:
         if self._worker is None:
             _log_by(settings)
             self._worker = Worker(self._name, settings, revision=order.revision, on_hint=self._say, on_spent=self._say)
-            await self._worker.start(self._socket, self._heads, self._brought)
+            await self._worker.start(self._socket, self._heads, self._brought, self._certificate)
             self._say(Started(self._worker.port, order.number))
         else:
             try:
@@ -201,16 +211,17 @@ async def _purge(worker: Worker, order: PurgeOrder) -> Word:
     return replace(done, number=order.number)
 
 
-async def _main(name: str, link_fd: int, socket_fd: int) -> int:
+async def _main(name: str, link_fd: int, socket_fd: int, *files: str) -> int:
     # systemd sends SIGTERM to every process of a service: the supervisor alone decides when a worker ends.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=link_fd))
-    await LinkEnd(name, reader, writer, socket.socket(fileno=socket_fd)).serve()
+    certificate = ServedCertificate(*files) if files else None
+    await LinkEnd(name, reader, writer, socket.socket(fileno=socket_fd), certificate).serve()
     writer.close()
     return 0
 
 
 if __name__ == "__main__":
     shield("stderr")
-    sys.exit(run(_main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))
+    sys.exit(run(_main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])))

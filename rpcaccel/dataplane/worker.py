@@ -28,6 +28,7 @@ from rpcaccel.core.nodes.limits import Brought
 from rpcaccel.core.stats.counters import SHARED_TIER, TallySnapshot
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane import gauges
+from rpcaccel.dataplane.certificate import ServedCertificate
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.explain import explanation
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
@@ -35,6 +36,7 @@ from rpcaccel.dataplane.engine.store_lookup import HotAnswers
 from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, LongestTurn, in_turns, report_bug
 from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
+from rpcaccel.dataplane.http.tls_transport import TlsTransport
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.networks.worker_state import WorkerState
@@ -113,9 +115,14 @@ class Worker:
         self._longest_turn = LongestTurn()
 
     async def start(
-        self, sock: socket.socket, heads: Iterable[NetworkHeads] = (), brought: Iterable[Brought] = ()
+        self,
+        sock: socket.socket,
+        heads: Iterable[NetworkHeads] = (),
+        brought: Iterable[Brought] = (),
+        certificate: ServedCertificate | None = None,
     ) -> None:
-        """Connect to what the settings name, and take calls on a bound socket.
+        """Connect to what the settings name, and take calls on a bound socket, with a certificate over TLS alone.
+        Its caller watches the certificate.
 
         The heads that are known already, and what is used of the quotas, are taken over first.
         """
@@ -135,7 +142,12 @@ class Worker:
         self._longest_turn.start()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM_TO_SEND)  # connections have it from here
         sock.listen(BACKLOG)  # uvloop would not raise that another program listens there
-        self._server = await asyncio.get_running_loop().create_server(self._lanes, sock=sock, backlog=BACKLOG)
+
+        def secured() -> asyncio.Protocol:
+            lane = self._lanes()
+            return lane if certificate is None else TlsTransport(certificate.context, lane, self._front.lost)
+
+        self._server = await asyncio.get_running_loop().create_server(secured, sock=sock, backlog=BACKLOG)
 
     @property
     def port(self) -> int:

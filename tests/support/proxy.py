@@ -152,13 +152,13 @@ def settings_for(nodes: Sequence[SimNode], network: str = "harmony-s0", **more: 
 @asynccontextmanager
 async def proxying(nodes: Sequence[SimNode], **more: Any) -> AsyncIterator[Proxy]:
     """A worker that serves `nodes`, heads told, drained at the end; `clock` instead of the real one, `final` instead of
-    the head, and `on_hint` told what the supervisor would be, if given."""
-    final = more.pop("final", None)
+    the head, `on_hint` told what the supervisor would be, and TLS with `certificate`, if given."""
+    final, certificate = more.pop("final", None), more.pop("certificate", None)
     network, clock = more.pop("network", "harmony-s0"), more.pop("clock", time.monotonic)
     on_hint = more.pop("on_hint", lambda _hint: None)
     worker = Worker("w1", settings_for(nodes, network, **more), clock=clock, on_hint=on_hint)
     sock = socket.create_server(("127.0.0.1", 0))
-    await worker.start(sock)
+    await worker.start(sock, certificate=certificate)
     async with aiohttp.ClientSession() as http:
         proxy = Proxy(worker, nodes, http, network)
         proxy.see(final=final)

@@ -26,8 +26,8 @@ from rpcaccel.config.load import OTHERS
 
 START = 60.0
 """Seconds a proxy may take until it serves."""
-_SERVES = re.compile(rb"(http://[^/\s]+)/\S*  <-")
-_SERVES_JSON = re.compile(rb'^\{"networks": \{"[^"]+": \{"url": "(http://[^/"]+)/')
+_SERVES = re.compile(rb"(https?://[^/\s]+)/\S*  <-")
+_SERVES_JSON = re.compile(rb'^\{"networks": \{"[^"]+": \{"url": "(https?://[^/"]+)/')
 """The first address in the banner, as text and as JSON."""
 
 

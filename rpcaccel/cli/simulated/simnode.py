@@ -12,8 +12,9 @@ import typer
 
 from rpcaccel.cli.options import seconds_of
 from rpcaccel.cli.serve import reachable
+from rpcaccel.config.errors import reason_of
 from rpcaccel.config.secrets import Listen, format_listen
-from rpcaccel.controlplane.workers.sockets import ListenError, reason_of
+from rpcaccel.controlplane.workers.sockets import ListenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -75,8 +75,9 @@ from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.stats.snapshot import AdminView, Frame, Notice
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import OperationRefused, read
-from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
+from rpcaccel.controlplane.workers.sockets import name_asked
 from rpcaccel.core.wire.forwarded_for import Trust
+from rpcaccel.dataplane.certificate import ServedCertificate
 
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -140,6 +141,7 @@ class Admin:
         files: dict[str, Page] | None = None,
         sessions: Path | None = None,
         history: History | None = None,
+        certificate: ServedCertificate | None = None,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -163,6 +165,7 @@ class Admin:
         self.query_routes = QueryRoutes(self.history, view, control, links, clock)
         self.alert_routes = AlertRoutes(control.alerts)
         self._settings = settings
+        self._certificate = certificate
         self._control = control
         self.live_events = LiveEvents(control)
         self._host, self._port = place
@@ -178,13 +181,14 @@ class Admin:
         return f"<Admin {self.address} {'up' if self._runner else 'down'}>"
 
     async def start(self) -> str:
-        """Listen; the address, with the port that was chosen when the settings say 0. Raises OSError, ListenError."""
-        tls = tls_context(self._settings())
+        """Listen; the address, with the port that was chosen when the settings say 0. Raises OSError."""
         self._sessions.open(self._settings().session)
         self._runner = web.AppRunner(self.application(), shutdown_timeout=1.0)
         await self._runner.setup()
         assert self._runner.server is not None
-        self._listening = await admin_connections.listen(self._runner.server, (self._host, self._port), tls)
+        self._listening = await admin_connections.listen(
+            self._runner.server, (self._host, self._port), self._certificate
+        )
         # Read now: the source may be another version's when the page first asks.
         asyncio.get_running_loop().run_in_executor(None, explanations)
         host, port = self._listening.sockets[0].getsockname()[:2]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import ssl
 from typing import Any
 
 from aiohttp import web
 
+from rpcaccel.dataplane.certificate import ServedCertificate
 from rpcaccel.dataplane.http.aiohttp_server import Quiet
+from rpcaccel.dataplane.http.tls_transport import TlsTransport
 
 HEAD_TIMEOUT_SECONDS = 10.0
 """Seconds from the beginning of a connection, TLS included, until the head of its first request is there."""
@@ -83,7 +84,7 @@ class AdminConnection(web.RequestHandler):
 async def listen(
     server: web.Server,
     place: tuple[str, int],
-    tls: ssl.SSLContext | None,
+    certificate: ServedCertificate | None,
     *,
     head_within: float = HEAD_TIMEOUT_SECONDS,
     idle_within: float = IDLE_TIMEOUT_SECONDS,
@@ -96,5 +97,7 @@ async def listen(
     def connection() -> AdminConnection:
         return AdminConnection(server, loop=loop, head_within=head_within, most=bound, **options)
 
-    handshake = head_within if tls is not None else None
-    return await loop.create_server(connection, *place, ssl=tls, ssl_handshake_timeout=handshake, backlog=128)
+    def secured() -> asyncio.Protocol:
+        return connection() if certificate is None else TlsTransport(certificate.context, connection())
+
+    return await loop.create_server(secured, *place, backlog=128)

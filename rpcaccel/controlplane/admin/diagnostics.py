@@ -79,11 +79,13 @@ class ExplainedCall(Explanation, frozen=True, kw_only=True):
     workers: Annotated[list[str], Meta(description="The workers that were asked.")]
 
 
-async def run(trial: CallRequest, listen: tuple[str, int], patience: float = RUN_TIMEOUT_SECONDS) -> Ran:
+async def run(
+    trial: CallRequest, listen: tuple[str, int], patience: float = RUN_TIMEOUT_SECONDS, *, scheme: str = "http"
+) -> Ran:
     """Send the call, and tell how it went. Raises OSError when there is no whole answer."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen[0], listen[0])
     place = f"[{host}]:{listen[1]}" if ":" in host else f"{host}:{listen[1]}"
-    url = URL(f"http://{place}/{quote(trial.network, safe='')}", encoded=True)
+    url = URL(f"{scheme}://{place}/{quote(trial.network, safe='')}", encoded=True)
     try:
         async with asyncio.timeout(patience):
             return await _run(url, bytes(trial.call))
@@ -95,10 +97,11 @@ async def run(trial: CallRequest, listen: tuple[str, int], patience: float = RUN
 
 async def _run(url: URL, call: bytes) -> Ran:
     started = time.perf_counter()
+    # The certificate is this program's own, and for another name than this address.
     own = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     async with (
         ClientSession(timeout=ClientTimeout(), trust_env=False) as session,
-        session.post(url, data=call, headers=own, allow_redirects=False) as reply,
+        session.post(url, data=call, headers=own, allow_redirects=False, ssl=False) as reply,
     ):
         kept, size = bytearray(), 0
         async for chunk in reply.content.iter_any():
@@ -163,9 +166,10 @@ class QueryRoutes:
     async def run(self, request: web.Request) -> Ran:
         """Send a call through the front as a client would, and tell how it went."""
         asked = read(await request.read(), CallRequest)
-        front = parse_listen(str(self._view.settings().get("listen", "")))
+        shown = self._view.settings()
+        front, scheme = parse_listen(str(shown.get("listen", ""))), "https" if shown.get("tls_cert") else "http"
         try:
-            return await run(asked, front)
+            return await run(asked, front, scheme=scheme)
         except OSError as error:
             raise ProblemError(502, "no-answer", f"the front did not answer: {error}") from None
 

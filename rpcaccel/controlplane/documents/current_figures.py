@@ -48,6 +48,7 @@ from rpcaccel.core.stats.histogram import Histogram
 
 SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
     ("listen",),
+    ("tls_cert",),
     ("admin", "listen"),
     ("workers",),
     ("default_network",),

@@ -34,7 +34,7 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.shared_board import Board, SharedDocument, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
-LOCAL_SECTIONS = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")
+LOCAL_SECTIONS = ("listen", "tls_cert", "tls_key", "admin", "workers", "disk", "redis", "log", "tracing")
 """Sections that each host has for itself. `alerts.host`, the name of a host in its alerts, is its own as well."""
 BOARD_LOOK_SECONDS = 0.2
 """Seconds between two looks at the board."""

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path as Location
 
-from rpcaccel.config.errors import Path, shown
+from rpcaccel.config.errors import Path, reason_of, shown
 from rpcaccel.config.model import AdminSettings, RedisSettings, Settings
 from rpcaccel.config.secrets import parse_listen
 from rpcaccel.config.validate import Misfit
-from rpcaccel.controlplane.workers.sockets import CertificateError, reason_of, tls_context
+from rpcaccel.dataplane.certificate import CertificateError, tls_context
 from rpcaccel.stores import driver_of
 
 REFUSAL_SECONDS = 3.0
@@ -32,8 +32,10 @@ def hindrances(settings: Settings, before: Settings | None = None) -> list[Misfi
         found += _place(("listen",), settings.listen)
     if before is None or admin.listen != before.admin.listen:
         found += _place(("admin", "listen"), admin.listen)
+    if before is None or (settings.tls_cert, settings.tls_key) != (before.tls_cert, before.tls_key):
+        found += _certificate((), settings)
     if before is None or (admin.tls_cert, admin.tls_key) != (before.admin.tls_cert, before.admin.tls_key):
-        found += _certificate(admin)
+        found += _certificate(("admin",), admin)
     if settings.disk.path and (before is None or settings.disk.path != before.disk.path):
         found += _folder(("disk", "path"), settings.disk.path)
     if redis.url and (before is None or redis != before.redis):
@@ -56,18 +58,18 @@ def _place(path: Path, listen: str) -> Iterator[Misfit]:
         yield Misfit(path, shown(listen), f"an address of this machine: {reason}")
 
 
-def _certificate(admin: AdminSettings) -> Iterator[Misfit]:
-    usable = bool(admin.tls_cert and admin.tls_key)  # one without the other is a fault of its own
-    for name, file in (("tls_cert", admin.tls_cert), ("tls_key", admin.tls_key)):
+def _certificate(prefix: Path, place: Settings | AdminSettings) -> Iterator[Misfit]:
+    usable = bool(place.tls_cert and place.tls_key)  # one without the other is a fault of its own
+    for name, file in (("tls_cert", place.tls_cert), ("tls_key", place.tls_key)):
         if file and (why := _unreadable(file)):
             usable = False
-            yield Misfit(("admin", name), shown(file), f"a file that can be read: {why}")
+            yield Misfit((*prefix, name), shown(file), f"a file that can be read: {why}")
     if not usable:
         return
     try:
-        tls_context(admin)
+        tls_context(place.tls_cert, place.tls_key)
     except CertificateError as error:
-        yield Misfit(("admin", error.name), shown(getattr(admin, error.name)), error.expected)
+        yield Misfit((*prefix, error.name), shown(getattr(place, error.name)), error.expected)
 
 
 def _folder(path: Path, folder: str) -> Iterator[Misfit]:

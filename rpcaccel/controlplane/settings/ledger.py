@@ -23,7 +23,7 @@ from rpcaccel.config.validate import Misfit
 from rpcaccel.controlplane.settings.kept_file import KeptFile, LostFileError
 from rpcaccel.controlplane.settings.overlay import lay, newest, told_of
 
-OF_THE_PROGRAM = ("listen", "admin.listen", "admin.tls_cert", "admin.tls_key", "workers")
+OF_THE_PROGRAM = ("listen", "tls_cert", "tls_key", "admin.listen", "admin.tls_cert", "admin.tls_key", "workers")
 """Settings that only a restart of the program changes, since they are used once at the start."""
 OF_A_WORKER = ("disk.path", "disk.read_timeout", "disk.queue", "redis", "http.keepalive", "http.max_header")
 """Settings that only new workers take over, as SIGHUP starts them."""

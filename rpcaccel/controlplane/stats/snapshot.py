@@ -166,12 +166,13 @@ class SupervisorView:
         *,
         replaced: Callable[[], Mapping[str, int]] = dict,
         listen: Callable[[], str] = str,
+        tls_cert: Callable[[], str] = str,
         alerts: Callable[[], AlertFigures] = AlertFigures,
     ) -> None:
         """
         Args:
             heads: what is known of the nodes of a network; None before the first probe.
-            listen: the address that calls are taken on, once there is one.
+            listen: the address that calls are taken on, once there is one; `tls_cert` is its certificate.
         """
         self._settings = settings
         self._heads = heads
@@ -181,6 +182,7 @@ class SupervisorView:
         self._quotas = quotas
         self._replaced = replaced
         self._listen = listen
+        self._tls_cert = tls_cert
         self._alerts = alerts
         self._gone: list[TallySnapshot] = []
         self._states: dict[tuple[str, str], tuple[NodeState, float]] = {}
@@ -216,9 +218,10 @@ class SupervisorView:
         return together(report.unclassed for report in self._reports())
 
     def settings(self) -> Mapping[str, object]:
-        # `listen` is where calls are taken: with the port that was found free, and another one only after a restart.
+        # `listen` is where calls are taken: with the port that was found free, and another one only after a restart, as
+        # another certificate.
         shown: dict[str, object] = self._settings().model_dump(mode="json")
-        return {**shown, "listen": self._listen() or shown["listen"]}
+        return {**shown, "listen": self._listen() or shown["listen"], "tls_cert": self._tls_cert()}
 
     def _reports(self) -> list[WorkerReport]:
         return [report for link in self._links if (report := link.report()) is not None]

@@ -16,6 +16,7 @@ from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Announced, Heads, Noted, PurgeDone, QuotaBrought, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.limits import Brought
+from rpcaccel.dataplane.certificate import ServedCertificate
 from rpcaccel.dataplane.worker import Worker
 
 HintHandler = Callable[[Noted], None]
@@ -94,8 +95,16 @@ class Link(Protocol):
 class LocalLink:
     """A worker in this process, as with `--workers 1`. Implements Link."""
 
-    def __init__(self, name: str, sock: socket.socket, on_hint: HintHandler, quotas: QuotaUses = tuple) -> None:
+    def __init__(
+        self,
+        name: str,
+        sock: socket.socket,
+        on_hint: HintHandler,
+        quotas: QuotaUses = tuple,
+        certificate: ServedCertificate | None = None,
+    ) -> None:
         self.name = name
+        self._certificate = certificate
         self._quotas = quotas
         self._socket = sock
         self._on_hint = on_hint
@@ -112,7 +121,7 @@ class LocalLink:
 
     async def start(self, settings: Settings, revision: int, heads: Sequence[NetworkHeads] = ()) -> int:
         self._worker = Worker(self.name, settings, revision=revision, on_hint=self._on_hint)
-        await self._worker.start(self._socket, heads, self._quotas())
+        await self._worker.start(self._socket, heads, self._quotas(), self._certificate)
         return self._worker.port
 
     async def adopt(self, settings: Settings, revision: int) -> str:

@@ -45,6 +45,7 @@ from rpcaccel.core.messages import (
     Word,
     WorkerReport,
 )
+from rpcaccel.dataplane.certificate import ServedCertificate
 
 START_WITHIN = 30.0
 """Seconds in which a worker must listen."""
@@ -68,8 +69,8 @@ class Born(NamedTuple):
     writer: asyncio.StreamWriter
 
 
-async def spawn(name: str, sock: socket.socket) -> Born:
-    """Start a worker process that will listen on this socket. Raises OSError.
+async def spawn(name: str, sock: socket.socket, certificate: ServedCertificate | None = None) -> Born:
+    """Start a worker process that will listen on this socket, with a certificate over TLS. Raises OSError.
 
     The process gets a session of its own: a terminal's Ctrl-C is for the supervisor alone, also while a worker starts.
     """
@@ -77,7 +78,8 @@ async def spawn(name: str, sock: socket.socket) -> Born:
     try:
         with theirs:
             fds = theirs.fileno(), sock.fileno()
-            command = sys.executable, "-m", "rpcaccel.dataplane.process", name, *map(str, fds)
+            files = () if certificate is None else (certificate.cert, certificate.key)
+            command = sys.executable, "-m", "rpcaccel.dataplane.process", name, *map(str, fds), *files
             process = await asyncio.create_subprocess_exec(*command, pass_fds=fds, start_new_session=True)
     except BaseException:
         ours.close()

@@ -1,14 +1,12 @@
-"""Listening sockets and their names: binding, with errors that name the setting and the reason; the name in a Host
-header; and the TLS certificate of the admin side."""
+"""Listening sockets and their names: binding, with errors that name the setting and the reason; and the name in a Host
+header."""
 
 from __future__ import annotations
 
 import ipaddress
-import os
 import socket
-import ssl
 
-from rpcaccel.config.model import AdminSettings
+from rpcaccel.config.errors import reason_of
 from rpcaccel.config.secrets import parse_listen
 
 
@@ -63,25 +61,10 @@ def bind_workers(text: str, key: str, count: int) -> list[socket.socket]:
     return sockets
 
 
-def reason_of(error: OSError) -> str:
-    """The system's message for an error; asyncio's message would repeat the address."""
-    plain = error.errno is not None and error.errno > 0  # those of getaddrinfo are negative
-    return os.strerror(error.errno) if plain and error.errno is not None else error.strerror or str(error)
-
-
 def address_of(sock: socket.socket) -> str:
     """HOST:PORT of a bound socket, with the real port."""
     host, port = sock.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-class CertificateError(ListenError):
-    """A certificate or its key cannot be used. `name` is the setting, `expected` what it should have been."""
-
-    def __init__(self, name: str, file: str, expected: str) -> None:
-        super().__init__(f"admin.{name}: found {file}, expected {expected}")
-        self.name = name
-        self.expected = expected
 
 
 def name_asked(host: str) -> str:
@@ -92,32 +75,3 @@ def name_asked(host: str) -> str:
         return str(ipaddress.ip_address(name))
     except ValueError:
         return name
-
-
-def tls_context(settings: AdminSettings) -> ssl.SSLContext | None:
-    """The server's side of TLS; None without a certificate. Raises CertificateError."""
-    if not settings.tls_cert:
-        return None
-    cert, key = settings.tls_cert, settings.tls_key
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(cert, key, password="")  # never asked for in the terminal
-    except (OSError, ValueError) as error:
-        if (why := _no_certificate(cert)) is not None:
-            raise CertificateError("tls_cert", cert, f"a certificate as PEM{why}") from None
-        if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
-            raise CertificateError("tls_key", key, f"the key of the certificate in {cert}") from None
-        why = "" if isinstance(error, ssl.SSLError | ValueError) else f": {reason_of(error)}"
-        raise CertificateError("tls_key", key, f"the certificate's key as PEM, without a password{why}") from None
-    return context
-
-
-def _no_certificate(file: str) -> str | None:
-    """None for a file with a certificate; otherwise the system's reason, empty for a readable file without one."""
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=file)
-    except (ssl.SSLError, ValueError):
-        return ""
-    except OSError as error:
-        return f": {reason_of(error)}"
-    return None

@@ -45,6 +45,27 @@ def test_a_page_behind_tls_is_shown_with_its_scheme() -> None:
     assert "  page           https://127.0.0.1:8889/" in said
 
 
+def test_calls_behind_tls_are_shown_with_their_scheme() -> None:
+    secured = SETTINGS.model_copy(update={"tls_cert": "c.pem", "tls_key": "k.pem"})
+    assert "https://127.0.0.1:8888/a" in "\n".join(lines(secured, "127.0.0.1:8888", "127.0.0.1:8889"))
+    told = document(RunningInfo(secured, "127.0.0.1:1", "127.0.0.1:2"))
+    assert told["networks"]["b"]["url"] == "https://127.0.0.1:1/"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--listen", "0.0.0.0:0"], "expected an address of this machine alone"),
+        (["--tls-cert", "c.pem"], "--self-signed makes a certificate: it stands without --tls-cert"),
+    ],
+)
+def test_a_certificate_that_signs_itself_is_for_this_machine_alone(
+    capsys: pytest.CaptureFixture[str], flags: list[str], said: str
+) -> None:
+    assert run(["serve", "--chain", "ethereum", "http://127.0.0.1:1", "--self-signed", *flags]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
 def test_with_json_logs_it_is_one_line_of_json_whatever_their_level(capsys: pytest.CaptureFixture[str]) -> None:
     log = SETTINGS.log.model_copy(update={"format": "json", "level": "error"})
     info = RunningInfo(

@@ -35,6 +35,9 @@ DRAINED = {"nodes": [{"url": "http://a", "weight": 0, "drain": True}, "http://b"
     ("part", "paths"),
     [
         ({}, []),
+        ({"tls_cert": "c"}, ["tls_key"]),
+        ({"tls_key": "k"}, ["tls_cert"]),
+        ({"tls_cert": "c", "tls_key": "k"}, []),
         ({"admin": {"tls_cert": "c"}}, ["admin.tls_key"]),
         ({"admin": {"tls_key": "k"}}, ["admin.tls_cert"]),
         ({"admin": {"tls_cert": "c", "tls_key": "k"}}, []),

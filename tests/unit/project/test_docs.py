@@ -65,9 +65,10 @@ def test_every_variable_that_a_page_names_is_one() -> None:
     text = "".join(page.read_text() for page in PLAIN_PAGES if page.name != "settings.md")  # that one is generated
     named = set(re.findall(rf"\b({PREFIX}[A-Z0-9_]*[A-Z0-9])", text))
     values = {"WORKERS": "2", "WEIGHT": "2", "SIZE": "1GB", "URL": "redis://a", "LISTEN": ":1", "FORMAT": "json"}
+    together = {f"{PREFIX}TLS_CERT": "cert.pem", f"{PREFIX}TLS_KEY": "key.pem"}
     assert named
     for name in named - options - OTHER_VARIABLES:
-        load(EXAMPLE, environ={name: values.get(name.rpartition("_")[2], "1")})
+        load(EXAMPLE, environ=together if name in together else {name: values.get(name.rpartition("_")[2], "1")})
 
 
 COMMAND = re.compile(r"^(?:.*(?:&&|\$\(|/bin/)|) *(rpcaccel [a-z-].*)", re.MULTILINE)

@@ -109,6 +109,9 @@ def test_files_of_tls_are_read_and_what_is_no_file_is_not_waited_for(tmp_path: P
     told = found(admin={"tls_cert": LOOPBACK, "tls_key": OTHER_KEY})
     assert told == {"admin.tls_key": f"the key of the certificate in {LOOPBACK}"}
     assert found(admin={"tls_cert": LOOPBACK, "tls_key": LOOPBACK}) == {}
+    told = found(tls_cert=LOOPBACK, tls_key=OTHER_KEY)
+    assert told == {"tls_key": f"the key of the certificate in {LOOPBACK}"}
+    assert found(tls_cert=LOOPBACK, tls_key=LOOPBACK) == {}
 
 
 def test_a_redis_that_refuses_is_one_and_a_redis_that_is_down_is_none(redis_server: RedisServer) -> None:
@@ -130,6 +133,7 @@ def test_files_that_a_redis_address_names_are_read() -> None:
     "more",
     [
         {"listen": "203.0.113.7:1"},
+        {"tls_cert": "/none", "tls_key": "/none"},
         {"admin": {"tls_cert": "/none", "tls_key": "/none"}},
         {"redis": {"url": "rediss://127.0.0.1:1?ssl_ca_certs=/none.pem"}},
     ],

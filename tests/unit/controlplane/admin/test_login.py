@@ -18,7 +18,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin, Page
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.login_throttle import MAX_LOGIN_LINES, FailedLogins
 from rpcaccel.controlplane.stats.events import Events
-from rpcaccel.controlplane.workers.sockets import ListenError
+from rpcaccel.dataplane.certificate import ServedCertificate
 from tests.support.running_admin import FROM_PAGE, path_of, running_admin
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
@@ -235,23 +235,17 @@ async def test_a_stream_ends_when_its_reader_may_read_no_more() -> None:
 
 
 async def test_with_a_certificate_it_speaks_tls_and_its_cookie_is_secure() -> None:
-    tls = {"tls_cert": str(CERTIFICATE), "tls_key": str(CERTIFICATE)}
-    settings = sample_settings(admin={"accounts": ACCOUNTS, **tls}).admin
+    certificate = ServedCertificate(str(CERTIFICATE), str(CERTIFICATE))
+    settings = sample_settings(admin={"accounts": ACCOUNTS}).admin
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connector = aiohttp.TCPConnector(ssl=context)
     async with (
-        running_admin(settings=lambda: settings) as (admin, _),
+        running_admin(settings=lambda: settings, certificate=certificate) as (admin, _),
         aiohttp.ClientSession(f"https://{admin.address}", connector=connector) as client,
     ):
         reply = await log_in(client, "ops", "ops-pw")
         assert "Secure" in reply.headers["Set-Cookie"]
-
-
-async def test_a_certificate_that_is_not_there_is_said() -> None:
-    nowhere = sample_settings(admin={"tls_cert": "/none", "tls_key": "/none"}).admin
-    with pytest.raises(ListenError, match=r"admin.tls_cert: found /none, .*: No such file"):
-        await Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), settings=lambda: nowhere, files={}).start()
 
 
 def test_with_an_account_it_may_be_reached_from_elsewhere() -> None:
