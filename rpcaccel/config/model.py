@@ -170,7 +170,7 @@ class NodeSettings(Section):
     tags: Tags = Field(default=frozenset(), examples=[["archive"]])
     """Routes name the node by these tags."""
     quota: QuotaSettings = QuotaSettings()
-    """Calls it may be asked for; once used up, it waits for them to renew."""
+    """Calls, or the units that they cost, it may be asked for; once used up, it waits for them to renew."""
     max_heavy: Whole = Field(default=16, ge=1, le=65_535)
     """Heavy calls at once at the node, for each worker, and as many of unknown methods; each at most a quarter of
     max_connections. Further ones wait."""
@@ -257,7 +257,8 @@ class NetworkSettings(Section):
     refresh: Number = Field(default=0.05, ge=0, le=1)
     """Share of the node calls that may fetch again what was asked most, when the head moves. 0 means none."""
     price: Number = Field(default=0.0, ge=0, le=1e9, examples=[4.5])
-    """What a million calls to the nodes cost, in admin.currency. 0: nothing is said of money."""
+    """What a million calls to the nodes cost, in admin.currency; of nodes with costs, a million units. 0: nothing is
+    said of money."""
     rules: dict[MethodPattern, RuleSettings] = Field(default={})
     """What you want of methods, by name or pattern ("net_*"); a name wins."""
     error_rules: tuple[ErrorRuleSettings, ...] = Field(default=(), max_length=500)

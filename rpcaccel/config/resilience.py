@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from rpcaccel.config.sections import Section
-from rpcaccel.config.value_types import Duration, MethodPatterns, Number, Tag, Whole
+from rpcaccel.config.value_types import Duration, MethodPattern, MethodPatterns, Number, ProviderName, Tag, Whole
+from rpcaccel.core.nodes.limits import MethodCosts
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable, reach
 from rpcaccel.core.replies.failure import FailureKind
 
+if TYPE_CHECKING:
+    from rpcaccel.providers import CostTable
+
 
 class QuotaSettings(Section):
-    """The calls that a node may be asked for by all workers together. Days and months are those of UTC; what is used is
-    kept over restarts beside the state file."""
+    """The units that calls to a node may cost all workers together. A call is one unit, or as many as `costs` and
+    `provider` say. Days and months are those of UTC; what is used is kept over restarts beside the state file."""
 
     second: Number = Field(default=0, ge=0, le=1e9, examples=[25])
-    """Calls a second. 0 means no limit."""
+    """Units a second. 0 means no limit."""
     day: Number = Field(default=0, ge=0, le=1e15, examples=[100_000])
-    """Calls a day. 0 means no limit."""
+    """Units a day. 0 means no limit."""
     month: Number = Field(default=0, ge=0, le=1e15, examples=[3_000_000])
-    """Calls a calendar month. 0 means no limit."""
+    """Units a calendar month. 0 means no limit."""
     heavy: Number = Field(default=1, ge=0, le=1e6)
-    """A call of a heavy method counts as this many calls."""
+    """A call of a heavy method counts as this many units, where neither costs nor provider has a row for it."""
+    provider: ProviderName = Field(default="", examples=["alchemy"])
+    """Calls cost what this provider bills for their methods. If empty, a call costs one unit."""
+    costs: dict[MethodPattern, Annotated[Number, Field(ge=0, le=1_000_000)]] = Field(
+        default={}, max_length=500, examples=[{"eth_getLogs": 75, "debug_*": 40}]
+    )
+    """Units of a call by method or pattern, before the provider's. A name wins, then the first pattern; "*" is for what
+    no other row of both fits."""
+
+    @cached_property
+    def method_costs(self) -> MethodCosts:
+        """The costs as the core reads them."""
+        return MethodCosts(self.costs, self._table.rows if self._table else None, self.heavy)
+
+    @property
+    def unit(self) -> str:
+        """What units are called: by the provider, "units" where only `costs` are given, "calls" without either."""
+        return self._table.provider.unit if self._table else "units" if self.costs else "calls"
+
+    @property
+    def _table(self) -> CostTable | None:
+        from rpcaccel import providers  # noqa: PLC0415 -- settings are read without it until a provider is named
+
+        return providers.load(self.provider) if self.provider else None
 
 
 class RouteSettings(Section):

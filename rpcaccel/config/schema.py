@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from msgspec import UNSET, Struct, UnsetType
 
 from rpcaccel import balancers, chains
+from rpcaccel.config.errors import dotted
 from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import SINCE, Section
 from rpcaccel.config.value_types import KNOWN, NODE_TEXT, format_duration, format_size
@@ -32,7 +33,8 @@ EACH = "*"
 """Stands in a path for the name of any network, or of any node."""
 
 _APART = ("admin", "alerts.webhooks", "listen", "default_network", "clients.keys", "networks.*.nodes.*.id",
-          "networks.*.nodes.*.url", "networks.*.nodes.*.ws", "networks.*.nodes.*.headers", "networks.*.rules",
+          "networks.*.nodes.*.url", "networks.*.nodes.*.ws", "networks.*.nodes.*.headers",
+          "networks.*.nodes.*.quota.costs", "networks.*.rules",
           "networks.*.error_rules", "networks.*.routes", "networks.*.chain", "networks.*.shard",
           "networks.*.chain_id", "redis.url", "redis.replicas")  # fmt: skip
 """Settings that are no single value and have views of their own, that hold secrets, or that say what is served where,
@@ -285,6 +287,8 @@ def _takes_tables(field: Mapping[str, Any]) -> str:
         most = f", ≤ {field['maxItems']:,}" if "maxItems" in field else ""
         return f"list of tables{most}"
     values = field.get("additionalProperties")
+    if values and values.get("type") == "number":
+        return f"numbers by name, {values['minimum']:,} to {values['maximum']:,.0f}, ≤ {field['maxProperties']:,}"
     return "tables by name" if not values or "$ref" in values else "secret texts by name"
 
 
@@ -325,7 +329,9 @@ def _toml(value: Any, kind: str) -> str:
     """A value as a file holds it. Sizes and durations are texts with a unit."""
     if isinstance(value, Mapping):
         return (
-            "{ " + ", ".join(f"{key} = {_toml(inner, kind)}" for key, inner in value.items()) + " }" if value else "{}"
+            "{ " + ", ".join(f"{dotted([key])} = {_toml(inner, kind)}" for key, inner in value.items()) + " }"
+            if value
+            else "{}"
         )
     if kind in ("size", "duration") and not isinstance(value, str):
         return f'"{format_size(int(value)) if kind == "size" else format_duration(value)}"' if value else "0"

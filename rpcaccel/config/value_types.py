@@ -222,6 +222,19 @@ def known_balancer(name: str) -> str:
     return _known(name, balancers.names(), "balancer")
 
 
+def known_provider(name: str) -> str:
+    """The name, if there are figures of this provider, or nothing. Raises ValueError listing those there are."""
+    from rpcaccel import providers  # noqa: PLC0415 -- likewise
+
+    return name and _known(name, providers.names(), "provider")
+
+
+def _name_providers(schema: dict[str, Any]) -> None:
+    from rpcaccel import providers  # noqa: PLC0415 -- likewise
+
+    schema["enum"] = ["", *providers.names()]
+
+
 def methods_of(chain: str) -> frozenset[str]:
     """The methods that the chain's table names."""
     from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- likewise
@@ -374,4 +387,5 @@ KNOWN = "x-known"
 """The member of a field's JSON Schema that says of what its values are the names: "chains" or "balancers"."""
 ChainName = Annotated[str, AfterValidator(known_chain), Field(json_schema_extra={KNOWN: "chains"})]
 BalancerName = Annotated[str, AfterValidator(known_balancer), Field(json_schema_extra={KNOWN: "balancers"})]
+ProviderName = Annotated[str, AfterValidator(known_provider), Field(json_schema_extra=_name_providers)]
 StoreUrls = Annotated[tuple[StoreUrl, ...], BeforeValidator(listed)]

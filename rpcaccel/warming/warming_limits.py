@@ -59,7 +59,7 @@ def spare(nodes: Iterable[Mapping[str, Any]], heavy: Mapping[str, float], leave:
     """The calls that may be made so that clients keep the share `leave` (0..1) of each quota; any number when they keep
     none, since the proxy itself stops at the quota.
 
-    `nodes` are as the admin API tells them; `heavy` is the number of calls that a heavy call counts as, by node.
+    `nodes` are as the admin API tells them; `heavy` is the most units that a call counts as, by node.
     """
     found = [Spare()]
     for node in nodes if leave else ():

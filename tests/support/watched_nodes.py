@@ -37,7 +37,7 @@ class WatchedNodes:
         """The nodes as the control plane sees them."""
         return [
             NodeView(**{"network": NETWORK, "id": node.id, "weight": node.weight, "tier": node.tier, "lag": 0,
-                        "state": "serving", **self.more.get(node.id, {})})
+                        "state": "serving", "unit": node.quota.unit, **self.more.get(node.id, {})})
             for node in self.settings.networks[NETWORK].nodes
         ]  # fmt: skip
 
@@ -50,7 +50,11 @@ class WatchedNodes:
                 cell = self.tally.node(NETWORK, node.id)
                 cell.calls += 1
                 took = self.seconds[node.id] * self.rng.lognormvariate(-0.02, 0.2)
-                cell.answered(took, 100, methods=[self.rng.choice(METHODS)])
+                method = self.rng.choice(METHODS)
+                cell.answered(took, 100, methods=[method])
+                if (costs := node.quota.method_costs).billed:
+                    cell.credits += costs.of(method, heavy=False)
+                    cell.credited += 1
             self.now, self.at = self.now + 60.0, self.at + 60.0
             self._tell()
 

@@ -138,6 +138,9 @@ function examinationPart({ network, id }) {
   };
 }
 
+/** Rows of costs that are shown of one node. */
+const MOST_COSTS = 20;
+
 const SETTINGS = [
   "tier",
   "tags",
@@ -146,6 +149,7 @@ const SETTINGS = [
   "quota.day",
   "quota.month",
   "quota.heavy",
+  "quota.provider",
   "timeout",
   "connect_timeout",
   "max_connections",
@@ -155,6 +159,19 @@ const SETTINGS = [
   "max_answer",
   "gather",
 ];
+
+/** The node's own costs of methods, which come before those of its provider. */
+function costs(path) {
+  const rows = Object.entries(store.inForce([...path, "quota", "costs"]) ?? {});
+  return rows.length
+    ? [
+        facts(
+          "Own costs, in units",
+          rows.slice(0, MOST_COSTS).map(([method, units]) => [method, joined(count(units))]),
+        ),
+      ]
+    : [];
+}
 
 /** `about`: what else is known of a node: { did, over, showCases } of it. */
 export function nodeDetail(first, about) {
@@ -206,7 +223,7 @@ export function nodeDetail(first, about) {
     ]),
     ...(node.quota ?? []).map((one) =>
       facts(`Quota of the ${one.window}`, [
-        ["used", `${joined(percent(one.used / one.limit))} of ${joined(count(one.limit))}`],
+        ["used", `${joined(percent(one.used / one.limit))} of ${joined(count(one.limit))} ${node.unit}`],
         ["renewed", moment(Date.parse(one.renews) / 1000)],
         [
           "used up",
@@ -214,6 +231,7 @@ export function nodeDetail(first, about) {
         ],
       ]),
     ),
+    ...costs(path),
     ...agreementFacts(about.did(node), about.over()),
     Object.keys(node.failures).length
       ? failures(node.failures)
@@ -235,7 +253,7 @@ export function nodeDetail(first, about) {
         "div.facts",
         facts(
           "In the settings",
-          ["weight", "drain"].map((name) => [name, pathOf([...path, name])]),
+          ["weight", "drain", "quota.costs"].map((name) => [name, pathOf([...path, ...name.split(".")])]),
         ),
       )
     : "";

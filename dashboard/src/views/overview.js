@@ -148,6 +148,7 @@ function sumsTable() {
   const of = (name) => (row) => row[name];
   const withCost = (name) => (row) => [
     joined(count(row[`${name}_calls`])),
+    row[`${name}_credits`] === null ? "" : h("span.unit", ` · ${joined(count(row[`${name}_credits`]))} credits`),
     row[`${name}_cost`] === null ? "" : h("span.unit", ` · ${joined(money(row[`${name}_cost`], row.currency))}`),
   ];
   return new Table({

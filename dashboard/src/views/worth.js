@@ -46,7 +46,7 @@ function quota(node) {
     return h(
       "span",
       {
-        title: `${joined(count(one.used))} of ${joined(count(one.limit))} used; ${joined(count(one.projected))} by ${ends(one)}, at the pace of this report`,
+        title: `${joined(count(one.used))} of ${joined(count(one.limit))} ${node.unit} used; ${joined(count(one.projected))} by ${ends(one)}, at the pace of this report`,
       },
       index ? " · " : "",
       joined(percent(one.used / one.limit)),
@@ -101,9 +101,10 @@ function draw(node) {
         hashes && ["false block hashes in logs", joined(count(hashes))],
         disproved && ["disproved by the call or their block", h("span.isbad", joined(count(disproved)))],
       ]),
+      node.credits === null ? [] : facts("Cost of its calls", [[node.unit, joined(count(node.credits))]]),
       node.quota.map((one) =>
         facts(`Quota of the ${one.window}`, [
-          ["used", `${joined(count(one.used))} of ${joined(count(one.limit))}`],
+          ["used", `${joined(count(one.used))} of ${joined(count(one.limit))} ${node.unit}`],
           [
             `by ${ends(one)}`,
             h("span", { class: one.projected > one.limit ? "iswarn" : null }, joined(count(one.projected))),

@@ -14,6 +14,7 @@ from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.chains import chain_tables
 from rpcaccel.cli.admin_client import AdminClient, RemoteError, known_network, meanwhile
 from rpcaccel.config.model import NetworkSettings
+from rpcaccel.config.resilience import QuotaSettings
 from rpcaccel.warming import block_calls, warming_limits
 from rpcaccel.warming.block_calls import BlockCall
 from rpcaccel.warming.runner import judge
@@ -41,7 +42,7 @@ class ProxyFacts(Struct, frozen=True, kw_only=True):
     hidden_lag: float
     block_time: float
     heavy: dict[str, float] = {}
-    """The number of calls that a heavy call counts as, by node."""
+    """The most units that a call counts as, by node."""
 
 
 def called(url: str, network: str) -> str:
@@ -73,7 +74,10 @@ def told(document: dict[str, Any], url: str, network: str) -> ProxyFacts:
         lasts=bool(document["disk"]["path"] or document["redis"]["url"]),
         hidden_lag=settings["hidden_lag"],
         block_time=settings["block_time"] or chain_tables.load(settings["chain"]).block_time,
-        heavy={name: node["quota"]["heavy"] for name, node in settings["nodes"].items()},
+        heavy={
+            name: QuotaSettings.model_validate(node["quota"]).method_costs.most
+            for name, node in settings["nodes"].items()
+        },
     )
 
 

@@ -104,6 +104,7 @@ def columns(currency: str) -> tuple[TableColumn, ...]:
         right("behind", lambda node: _behind(node["lag"])),
         right("agreement", lambda node: _agreement(node["agreement"])),
         TableColumn("quota", lambda node: ", ".join(map(_quota, node["quota"]))),
+        TableColumn("credits", _credits),
         TableColumn("cost", lambda node: "–" if node["cost"] is None else f"{node['cost']:,.2f} {currency}"),
     )
 
@@ -138,6 +139,12 @@ def _agreement(agreement: dict[str, int]) -> str:
         "suspected" if agreement["suspect"] else "",
     ]
     return ", ".join(filter(None, words)) or "–"
+
+
+def _credits(node: dict[str, Any]) -> str:
+    """ "41,200 compute units"; nothing of a node without costs. A proxy of an older version tells of none."""
+    credits = node.get("credits")
+    return "–" if credits is None else f"{credits:,.0f} {node['unit']}"
 
 
 def _quota(quota: dict[str, Any]) -> str:

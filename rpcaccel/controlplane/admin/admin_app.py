@@ -222,6 +222,7 @@ class Admin:
             log.log(LEVELS[notice.level], notice.text)
         self._logged = self._frame
         now, at = self._clock(), self._wall()
+        self.history.cost(self._control.ledger.settings.networks)
         self.history.add(self._frame.snapshot, now, at, self._frame.nodes)
         self.live_events.tell(self._frame, self.history, self._wall())
         self._control.alerts.look(self._attention(now))

@@ -114,6 +114,10 @@ class Saved(Struct, frozen=True):
 
     node_calls: int
     seconds: Annotated[float, Meta(description="That callers would have waited longer.")]
+    credits: Annotated[
+        float | None,
+        Meta(description="Units that those calls would cost at nodes with costs now; null where no node has any."),
+    ]
 
 
 class StepNow(Struct, frozen=True):
@@ -259,7 +263,7 @@ def overview(
         revision=revision,
         workers=[WorkerNow(worker.id, worker.revision, worker.uptime) for worker in frame.workers],
         history=columns(history.points()),
-        saved=Saved(*spared(frame.snapshot.cells, {})),
+        saved=_saved(frame, history),
         attention=attention,
         settings=_shown(settings),
         balancers=balancers.names(),
@@ -369,6 +373,11 @@ def _subscriptions(
         for cell in cells
         if any(cell.subscriptions.values()) or cell.delivered or cell.cut or cell.resumed
     ]
+
+
+def _saved(frame: Frame, history: History) -> Saved:
+    cells, costs = frame.snapshot.cells, history.costs
+    return Saved(*spared(cells, {}), costs.together(cells)[0] if costs.billed else None)
 
 
 def _steps(window: Window | None) -> list[StepNow]:

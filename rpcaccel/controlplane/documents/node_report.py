@@ -96,6 +96,8 @@ class NodeReported(Struct, frozen=True, kw_only=True):
     overtaken: Annotated[int, Meta(description="Attempts given up because a second node, asked as well, was quicker.")]
     lag: LagReported
     quota: list[QuotaProjected]
+    unit: Annotated[str, Meta(description="What units of its quotas are called: calls, where it has no costs.")]
+    credits: Annotated[float | None, Meta(description="Units that its calls cost; null where it has no costs.")]
     cost: Annotated[float | None, Meta(description="Of its calls, in `currency`; null where the network has no price.")]
     examination: Annotated[ExaminationNow | None, Meta(description="What shadow calls showed; null before the first.")]
     suggested_weight: Annotated[
@@ -186,7 +188,8 @@ def _node(
         overtaken=one.failures.get(_OVERTAKEN, 0),
         lag=LagReported(p50=one.lag(0.5), p99=one.lag(0.99), behind_share=ratio(one.behind, one.looks)),
         quota=_quota(view, network, one, gathered, past),
-        cost=one.calls * network.price / A_MILLION if network.price else None,
+        credits=one.credits if view.unit != "calls" else None,
+        cost=one.units * network.price / A_MILLION if network.price else None,
         examination=examination_document(view.examination),
         suggested_weight=made.weights.get(view.id),
     )

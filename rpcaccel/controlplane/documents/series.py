@@ -84,6 +84,12 @@ class Sums(Readings, frozen=True, kw_only=True):
     node_calls: int
     spared_calls: Annotated[int, Meta(description="Node calls that the cache saved.")]
     spared_seconds: Annotated[float, Meta(description="That callers would have waited longer.")]
+    node_credits: Annotated[
+        float | None, Meta(description="Units that node calls cost at nodes with costs; null where no node has any.")
+    ]
+    spared_credits: Annotated[
+        float | None, Meta(description="Units that the saved calls would have cost there, by the weights of the nodes.")
+    ]
     node_cost: Annotated[float | None, Meta(description="Of the node calls, by the prices; null without any price.")]
     spared_cost: Annotated[float | None, Meta(description="Saved by the cache, by the prices.")]
 
@@ -151,7 +157,7 @@ def past(
     """Everything about a range; None when there is no such range.
 
     Args:
-        prices: by network, what a million calls to its nodes cost.
+        prices: by network, what a million units cost: calls to its nodes, or the units of nodes with costs.
     """
     over = next((name for name in SPACING if name == asked.over), None)
     if over is None:
@@ -280,16 +286,20 @@ def _sums(history: History, over: Range, network: str, prices: Mapping[str, floa
     if whole is None:
         return None
     paid = {name: price / A_MILLION for name, price in prices.items() if price and network in ("", name)}
-    spent = history.spending(over) if paid else {}
-    parts = [(*spent[name], price) for name, price in paid.items() if name in spent]
+    billed = [name for name in history.costs.billed if network in ("", name)]
+    spent = history.spending(over) if paid or billed else {}
+    parts = [(spent[name], price) for name, price in paid.items() if name in spent]
+    units = [spent[name] for name in billed if name in spent]
     return extended(
         Sums,
         figures(whole),
         node_calls=whole.node_calls,
         spared_calls=whole.spared_calls,
         spared_seconds=whole.spared_seconds,
-        node_cost=sum(made * price for made, _, price in parts) if paid else None,
-        spared_cost=sum(saved * price for _, saved, price in parts) if paid else None,
+        node_credits=sum(one.credits for one in units) if billed else None,
+        spared_credits=sum(one.spared_credits for one in units) if billed else None,
+        node_cost=sum(one.units * price for one, price in parts) if paid else None,
+        spared_cost=sum(one.spared_units * price for one, price in parts) if paid else None,
     )
 
 

@@ -125,7 +125,9 @@ class Gathered:
 
 
 def cost_of_a_call(one: NodeSum, node: NodeSettings, network: NetworkSettings) -> float:
-    """The number of calls that a call to the node counts as in its quotas, on average."""
+    """The units that a call to the node counts as in its quotas, on average."""
+    if (costs := node.quota.method_costs).billed:
+        return max(1e-3, one.credits / one.credited if one.credited else costs.of("", heavy=False))
     if node.quota.heavy == 1 or not one.calls:
         return 1.0
     rules = chains.load(network.chain).rules

@@ -190,7 +190,7 @@ class _Examiner:
         return None if reply is None or reply.transient else reply.kind not in LACKING | BARRING
 
     async def _find_batch(self, probe: Probe) -> None:
-        lengths = [count for count in BATCHES if count <= self._calls.longest_batch]
+        lengths = [count for count in BATCHES if count <= self._calls.longest_batch(probe.method)]
         for count in lengths:
             replies = await self._calls.ask_together(probe.method, probe.params, count)
             if replies is None or any(reply.transient for reply in replies):

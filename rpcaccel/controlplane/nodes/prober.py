@@ -22,7 +22,7 @@ from rpcaccel.controlplane.nodes.examination_schedule import ExaminationSchedule
 from rpcaccel.controlplane.nodes.examine import examine
 from rpcaccel.controlplane.nodes.head_stream import HeadSocket, HeadStream, PushedHead, StreamHooks, strange
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
-from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen, connect
+from rpcaccel.controlplane.nodes.probes import Asker, CountedAsker, Look, Questions, Unseen, connect
 from rpcaccel.controlplane.nodes.quotas import Quotas
 from rpcaccel.controlplane.nodes.shadow_calls import Examined
 from rpcaccel.core.heads.block_time import HEADERS_APART, SLOWEST, BlockPace
@@ -82,7 +82,7 @@ class Prober:
             announce: is called with each block that a node pushes, before the heads that follow from it are published.
             open_socket: makes the WebSocket to an address of a node.
             fork_epoch: the first fork epoch, when there was a prober of this network before.
-            quotas: says what nodes may be asked when they are examined.
+            quotas: says what nodes may be asked when they are examined, and counts probes of nodes with costs.
         """
         self.network = network
         self._settings = settings
@@ -91,6 +91,7 @@ class Prober:
         self._sleep = sleep
         self._rng = rng or random.Random()
         self._connect = connect
+        self._quotas = quotas
         self._chain = chains.load(settings.chain)
         block_time = settings.block_time or self._chain.block_time
         self._announce = announce
@@ -288,6 +289,7 @@ class Prober:
         return self._interval if self._settings.block_time is not None else self._pace.calm
 
     async def _probe(self, probed: ProbeState) -> None:
+        asker = self._counted(probed)
         async with probed.lock:  # a look asked for in between waits for the one under way: their answers must not cross
             asked_at = self._clock()
             deep = self._finality != "instant"
@@ -297,13 +299,13 @@ class Prober:
             check, every = probed.due(asked_at, CHECK_EVERY), max(TAGS_EVERY, self._pace.period / 2)
             tags = self._finality == "tag" and (check or probed.early or asked_at - probed.tags_at >= every)
             probed.tags_at = asked_at if tags else probed.tags_at
-            looking = self._questions.look(probed.asker, again=again, hashes=deep, tags=tags, question=question)
+            looking = self._questions.look(asker, again=again, hashes=deep, tags=tags, question=question)
             if check:
-                look, claims = await asyncio.gather(looking, self._questions.claims(probed.asker))
+                look, claims = await asyncio.gather(looking, self._questions.claims(asker))
             else:
                 look, claims = await looking, None
                 if probed.early and self._has_final_one(look):  # keys without it would be those of any such chain
-                    claims = await self._questions.claims(probed.asker)
+                    claims = await self._questions.claims(asker)
         if self._nodes.get(probed.settings.id) is not probed:
             return  # the node left the network meanwhile
         now = self._clock()
@@ -324,8 +326,19 @@ class Prober:
         if isinstance(look, Look) and probed.counts and not probed.timed:
             probed.timed = True
             blocks, method = min(HEADERS_APART, head := look.sighting.number), self._chain.live.block
-            self._pace.state(blocks, await self._questions.seconds_between(probed.asker, method, head - blocks, head))
+            self._pace.state(blocks, await self._questions.seconds_between(asker, method, head - blocks, head))
             self._tell()
+
+    def _counted(self, probed: ProbeState) -> Asker:
+        """The session for probes of a node, which are counted where the node has costs: its provider bills them."""
+        quotas, costs = self._quotas, probed.settings.quota.method_costs
+        if quotas is None or not costs.billed:
+            return probed.asker
+        rules, node_id = self._chain.rules, probed.settings.id
+        return CountedAsker(
+            probed.asker,
+            lambda method: quotas.spend(self.network, node_id, costs.of(method, rules.get(method).heavy)),
+        )
 
     def _has_final_one(self, look: Look | Unseen) -> bool | None:
         """Whether a node has block 1 and it is final; None where the node did not tell its head."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -46,6 +47,26 @@ class Asker(Protocol):
     async def close(self) -> None:
         """Close its sockets."""
         ...
+
+
+class CountedAsker:
+    """A node's session that tells the method of each call before the call is sent. It does not own the session."""
+
+    def __init__(self, asker: Asker, sent: Callable[[str], None]) -> None:
+        self._asker = asker
+        self._sent = sent
+
+    def __repr__(self) -> str:
+        return f"<counted {self._asker!r}>"
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        """One call; never raises."""
+        self._sent(method)
+        return await self._asker.send(method, params, timeout=timeout)
+
+    async def close(self) -> None:
+        """Close its sockets."""
+        await self._asker.close()
 
 
 def connect(settings: NodeSettings) -> Asker:

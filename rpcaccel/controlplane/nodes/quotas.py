@@ -243,14 +243,14 @@ class Quotas:
         left = [max(0.0, use.limit - use.used) for use in self.of(network, node, told)]
         return replace(most, cost=min([most.cost, *left]))
 
-    def spend(self, network: str, node: str, calls: float) -> None:
-        """Count calls of an examination, which no worker counts: a heavy one as the quota does."""
+    def spend(self, network: str, node: str, units: float) -> None:
+        """Count the units of calls that no worker sends: those of an examination, and probes of a node with costs."""
         settings = self._settings().networks.get(network)
         limits = [_limits(one) for one in settings.nodes if one.id == node] if settings is not None else []
         for window, limit in limits[0] if limits else ():
             if limit:
                 past = self._sum((network, node, window), [])
-                self._past[network, node, window] = replace(past, used=past.used + calls)
+                self._past[network, node, window] = replace(past, used=past.used + units)
 
     def _reports(self) -> list[tuple[Link, WorkerReport]]:
         """The workers that run with their reports; a worker in this process makes a new one each time it is asked."""

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from rpcaccel.chains import Chain
 from rpcaccel.config.resilience import QuotaSettings
 from rpcaccel.controlplane.nodes.probes import Asker
+from rpcaccel.core.nodes.limits import MethodCosts
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.error_rules import ErrorTable, classify
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -27,7 +28,7 @@ _TRIES = 4
 _FIRST_PAUSE = 0.25
 """Seconds after a transient failure in which the node gets no shadow call: doubled with each, or what it asks for."""
 _SHARE_OF_QUOTA = 100
-"""An examination may use one in so many calls of a day or a month."""
+"""An examination may use one in so many units of a day or a month."""
 _MAX_MESSAGE = 120
 """Characters of a node's message that are shown."""
 TRANSIENT = frozenset(
@@ -56,25 +57,25 @@ class ProbeBudget(Struct):
     calls: int = 200
     """The most calls of one examination. Those of a batch count one by one."""
     second: float = 0.0
-    """The most calls a second, as the node's quota counts them; 0: no limit."""
+    """The most units a second, as the node's quota counts them; 0: no limit."""
     cost: float = math.inf
-    """The most calls, as the node's quota counts them."""
-    heavy: float = 1.0
-    """What a call of a heavy method counts as in the quota."""
+    """The most units, as the node's quota counts them."""
+    costs: MethodCosts = MethodCosts()
+    """The units of a call of each method."""
     spent: float = 0.0
-    """Calls that were sent, as the node's quota counts them."""
+    """The units of calls that were sent."""
     free_at: float = -math.inf
     """The time of the clock from which the next call may be sent, in seconds."""
 
 
 def budget_of(quota: QuotaSettings, *, alone: bool) -> ProbeBudget:
-    """What one examination may use of a node with this quota: half of its calls a second or a tenth, and a hundredth of
+    """What one examination may use of a node with this quota: half of its units a second or a tenth, and a hundredth of
     its day and month.
 
     `alone`: does the node get no other calls meanwhile, but for probes?
     """
     cost = min((limit for limit in (quota.day, quota.month) if limit), default=math.inf) / _SHARE_OF_QUOTA
-    return ProbeBudget(second=quota.second / (2 if alone else 10), cost=cost, heavy=quota.heavy)
+    return ProbeBudget(second=quota.second / (2 if alone else 10), cost=cost, costs=quota.method_costs)
 
 
 class Examined(Struct, frozen=True):
@@ -164,10 +165,9 @@ class ShadowCalls:
         used_up = self.sent >= budget.calls or budget.spent >= budget.cost
         return used_up or max(self._terms.clock(), budget.free_at) >= self._terms.ends
 
-    @property
-    def longest_batch(self) -> float:
+    def longest_batch(self, method: str) -> float:
         """The most calls of a light method that may be sent at once."""
-        return self._budget.second or math.inf
+        return (self._budget.second or math.inf) / max(1.0, self._budget.costs.of(method, heavy=False))
 
     async def ask(self, method: str, params: str) -> ShadowReply | None:
         """The end of one call; None when no time or no call is left."""
@@ -216,7 +216,7 @@ class ShadowCalls:
     async def _may_send(self, method: str, count: int) -> bool:
         """Wait until the calls may be sent, and count them; False when no time or no call is left."""
         budget, clock, ends = self._budget, self._terms.clock, self._terms.ends
-        cost = count * (budget.heavy if self._terms.chain.rules.get(method).heavy else 1.0)
+        cost = count * budget.costs.of(method, self._terms.chain.rules.get(method).heavy)
         if self.sent + count > budget.calls or budget.spent + cost > budget.cost:
             return False
         self._count(count, cost)

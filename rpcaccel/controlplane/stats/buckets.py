@@ -4,7 +4,7 @@ they are kept in the history's table."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
@@ -59,6 +59,14 @@ class Bucket(Struct, frozen=True, kw_only=True, array_like=True):
     """What was refused to a client, by reason."""
     notifications: int = 0
     """Notifications sent to subscribers."""
+    credits: float = 0.0
+    """Units that node calls cost at nodes with costs."""
+    credited: int = 0
+    """Node calls that `credits` counts."""
+    spared_credits: float = 0.0
+    """Units that the spared calls would have cost at nodes with costs."""
+    spared_credited: float = 0.0
+    """Spared calls that `spared_credits` counts: those that would have gone to such nodes."""
 
     @property
     def hit_ratio(self) -> float | None:
@@ -93,6 +101,29 @@ COUNTERS = (
     "spared_seconds",
 )  # fmt: skip
 """The fields of a bucket that are plain numbers."""
+CREDITS = ("credits", "credited", "spared_credits", "spared_credited")
+"""Further ones, which are 0 in most buckets."""
+
+
+class NodeSpending(NamedTuple):
+    """The calls to the nodes of a network that were made, and those that were spared, with what they cost."""
+
+    calls: int = 0
+    spared: int = 0
+    credits: float = 0.0
+    credited: int = 0
+    spared_credits: float = 0.0
+    spared_credited: float = 0.0
+
+    @property
+    def units(self) -> float:
+        """What was made, in units: a call to a node without costs is one."""
+        return self.calls - self.credited + self.credits
+
+    @property
+    def spared_units(self) -> float:
+        """What was spared, likewise."""
+        return self.spared - self.spared_credited + self.spared_credits
 
 
 def bucket_of(cells: Sequence[Cell], seconds: float, at: float = 0.0) -> Bucket:
@@ -133,7 +164,7 @@ def summed(buckets: Sequence[Bucket], seconds: float, at: float) -> Bucket:
         nodes=nodes,
         codes=_counts(bucket.codes for bucket in buckets),
         limited=_counts(bucket.limited for bucket in buckets),
-        **{name: sum(getattr(bucket, name) for bucket in buckets) for name in COUNTERS},
+        **{name: sum(getattr(bucket, name) for bucket in buckets) for name in (*COUNTERS, *CREDITS)},
     )
 
 

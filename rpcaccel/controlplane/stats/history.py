@@ -22,10 +22,13 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from rpcaccel.config.model import NetworkSettings
 from rpcaccel.controlplane.stats.buckets import (
+    CREDITS,
     MISSES,
     Bucket,
     NodeKey,
+    NodeSpending,
     NodeSums,
     bucket_of,
     numbers_of,
@@ -35,6 +38,7 @@ from rpcaccel.controlplane.stats.buckets import (
 from rpcaccel.controlplane.stats.history_table import ROLLUPS, WHOLE_KIND, HistoryTable, Key, Span
 from rpcaccel.controlplane.stats.node_history import NodeHistory, looks, node_rows
 from rpcaccel.controlplane.stats.snapshot import NodeView
+from rpcaccel.controlplane.stats.spared_costs import SparedCosts
 from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, ClientCell, NodeCell, TallySnapshot
 from rpcaccel.core.stats.histogram import Histogram
 from rpcaccel.core.stats.tally import delta
@@ -63,8 +67,8 @@ _SLOT_SECONDS = min(one.every for rollups in ROLLUPS.values() for one in rollups
 
 MethodKey = tuple[str, str]
 """Network and method."""
-Spared = tuple[int, float]
-"""Node calls and seconds."""
+Spared = tuple[int, float, float, float]
+"""Node calls and seconds, and what `SparedCosts.together` says of those calls."""
 
 
 class Window(Struct, frozen=True):
@@ -82,7 +86,7 @@ def by_method(cells: Iterable[Cell]) -> dict[MethodKey, list[Cell]]:
     return found
 
 
-def spared(cells: Iterable[Cell], means: dict[MethodKey, float]) -> Spared:
+def spared(cells: Iterable[Cell], means: dict[MethodKey, float]) -> tuple[int, float]:
     """Node calls and seconds that the cache saved: a hit counts as the mean miss of its own method at that time.
 
     `means` remembers those means, in seconds: a method that is always hit now was once missed.
@@ -139,15 +143,17 @@ class History:
     """The seconds, the table, and the snapshots needed to look back five minutes."""
 
     __slots__ = ("_live", "_lock", "_looked", "_means", "_methods", "_open", "_pending", "_snapshots",
-                 "_sparse", "_spending", "_windows", "nodes", "spacing", "table", "until")  # fmt: skip
+                 "_sparse", "_spending", "_windows", "costs", "nodes", "spacing", "table", "until")  # fmt: skip
 
     def __init__(self, spacing: float = 5.0) -> None:
         """`spacing`: seconds between the snapshots of the last minute."""
         self.spacing = spacing
         self.table = HistoryTable()
         self.nodes = NodeHistory(self.table, self.flush)
+        self.costs = SparedCosts()
+        """What spared calls would have cost, by the settings in force."""
         self._means: dict[MethodKey, float] = {}
-        self._spending: dict[str, tuple[float, dict[str, tuple[int, int]]]] = {}
+        self._spending: dict[str, tuple[float, dict[str, NodeSpending]]] = {}
         self._live: deque[Second] = deque(maxlen=LIVE_SECONDS)
         self._lock = threading.Lock()
         """Held for a moment by whoever changes the open slot."""
@@ -165,6 +171,11 @@ class History:
 
     def __repr__(self) -> str:
         return f"<History {len(self._live)} live, {self.table!r}>"
+
+    def cost(self, networks: Mapping[str, NetworkSettings]) -> None:
+        """Reckon what spared calls would have cost by these networks from now on."""
+        if networks is not self.costs.networks:
+            self.costs = SparedCosts(networks)
 
     def add(self, snapshot: TallySnapshot, now: float, at: float, views: Sequence[NodeView] = ()) -> None:
         """Take a snapshot in: `now` in monotonic seconds, `at` since 1970. It must not be written to afterwards.
@@ -215,7 +226,7 @@ class History:
             slot.looks.update(looks(views))
         if now > slot.ended:
             passed, seconds = delta(snapshot, slot.after), now - slot.ended
-            saved = _spared_by_network(passed.cells, self._means)
+            saved = self._spared_by_network(passed.cells)
             slot.spared = _spared_together(slot.spared, saved)
             self._add_second(_by_network(passed, seconds, at, saved), seconds, at)
             crossed = at // _SLOT_SECONDS != slot.at // _SLOT_SECONDS
@@ -223,6 +234,12 @@ class History:
             if crossed:
                 self._close()
         self.until = at
+
+    def _spared_by_network(self, cells: Iterable[Cell]) -> dict[str, Spared]:
+        return {
+            name: (*spared(mine, self._means), *self.costs.together(mine))
+            for name, mine in _cells_by_network(cells).items()
+        }
 
     def _add_second(self, networks: Mapping[str, Bucket], seconds: float, at: float) -> None:
         while self._live and self._live[-1].at >= at:
@@ -286,7 +303,7 @@ class History:
         buckets = self.buckets(over, part)
         return summed(buckets, sum(one.seconds for one in buckets), buckets[-1].at) if buckets else None
 
-    def spending(self, over: Range) -> Mapping[str, tuple[int, int]]:
+    def spending(self, over: Range) -> Mapping[str, NodeSpending]:
         """The node calls of each network that were made, and those that were spared; as they were up to a twentieth of
         the range's slot ago."""
         known = self._spending.get(over)
@@ -294,13 +311,17 @@ class History:
             known = self._spending[over] = self.until, self._spent(over)
         return known[1]
 
-    def _spent(self, over: Range) -> dict[str, tuple[int, int]]:
+    def _spent(self, over: Range) -> dict[str, NodeSpending]:
         if over != "5m":
             span = self._span(over, "network")
             return self.table.spending(span) if span else {}
         names = {name for one in self.points() for name in one.networks if name}
         totals = {name: self.total(over, name) for name in names}
-        return {name: (one.node_calls, one.spared_calls) for name, one in totals.items() if one is not None}
+        return {
+            name: NodeSpending(one.node_calls, one.spared_calls, *(getattr(one, credit) for credit in CREDITS))
+            for name, one in totals.items()
+            if one is not None
+        }
 
     def covering(self, over: Range, since: float | None = None) -> Range:
         """The finest range that reaches as far back as `over` does or, with `since` (seconds since 1970), as that time
@@ -361,14 +382,13 @@ def _joined(one: _Slot, other: _Slot) -> _Slot:
 def _spared_together(one: Mapping[str, Spared], other: Mapping[str, Spared]) -> dict[str, Spared]:
     """What two whiles spared each network, added up."""
     found = dict(one)
-    for name, (calls, time) in other.items():
-        so_far = found.get(name, (0, 0.0))
-        found[name] = so_far[0] + calls, so_far[1] + time
+    for name, more in other.items():
+        so_far = found.get(name, _NOTHING_SPARED)
+        found[name] = so_far[0] + more[0], so_far[1] + more[1], so_far[2] + more[2], so_far[3] + more[3]
     return found
 
 
-def _spared_by_network(cells: Iterable[Cell], means: dict[MethodKey, float]) -> dict[str, Spared]:
-    return {name: spared(mine, means) for name, mine in _cells_by_network(cells).items()}
+_NOTHING_SPARED: Spared = (0, 0.0, 0.0, 0.0)
 
 
 def _cells_by_network(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
@@ -382,11 +402,12 @@ def _by_network(passed: TallySnapshot, seconds: float, at: float, saved: Mapping
     """All that was counted between two snapshots, by network, and together under the empty name. `saved`: what the
     cache spared each network."""
     cells, nodes = _cells_by_network(passed.cells), _node_sums(passed.nodes)
+    costs = [(cell.network, cell.credits, cell.credited) for cell in passed.nodes if cell.credited]
     codes = {cell.network: cell.failed for cell in passed.networks if cell.failed}
     sent = {cell.network: sum(cell.delivered.values()) for cell in passed.networks if cell.delivered}
     parts = {}
     for name in sorted({*cells, *codes, *sent, *(network for network, _ in nodes)}):
-        calls, time = saved.get(name, (0, 0.0))
+        calls, time, units, share = saved.get(name, _NOTHING_SPARED)
         parts[name] = replace(
             bucket_of(cells.get(name, []), seconds, at),
             spared_calls=calls,
@@ -394,6 +415,10 @@ def _by_network(passed: TallySnapshot, seconds: float, at: float, saved: Mapping
             nodes={key: sums for key, sums in nodes.items() if key[0] == name},
             codes=codes.get(name, {}),
             notifications=sent.get(name, 0),
+            credits=sum(credit for network, credit, _ in costs if network == name),
+            credited=sum(count for network, _, count in costs if network == name),
+            spared_credits=units,
+            spared_credited=share,
         )
     refused = sum(passed.refusals.values())
     whole = next(iter(parts.values())) if len(parts) == 1 else summed(list(parts.values()), seconds, at)
@@ -442,3 +467,6 @@ def _counted(group: str, buckets: Mapping[str, Bucket]) -> Iterator[tuple[Key, S
                 yield ("node", part, node, ""), numbers_of_node(sums.calls, sums.failures, took, sums.answers)
             for name, count in {**bucket.codes, **bucket.limited}.items():
                 yield ("name", part, "", name), (count,)
+            for name in CREDITS:
+                if count := getattr(bucket, name):
+                    yield ("credits", part, "", name), (count,)

@@ -21,7 +21,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from rpcaccel.controlplane.stats.buckets import COUNTERS, Bucket, NodeKey, NodeSums, bucket_from
+from rpcaccel.controlplane.stats.buckets import (
+    COUNTERS,
+    CREDITS,
+    Bucket,
+    NodeKey,
+    NodeSpending,
+    NodeSums,
+    bucket_from,
+)
 from rpcaccel.core.stats.histogram import BUCKETS, Histogram
 
 
@@ -44,16 +52,17 @@ ROLLUPS: dict[str, dict[str, Rollup]] = {
 """The rollups by group and range. Every length is a multiple of the shortest of all."""
 MAX_TABLE_BYTES = 80_000_000
 """Beyond this, the older half of the rollup with the most rows is deleted."""
-MAX_ROWS = {"network": 1000, "client": 200, "name": 1000, "node": 1000, "method": 2000}
+MAX_ROWS = {"network": 1000, "client": 200, "name": 1000, "node": 1000, "method": 2000, "credits": 4000}
 """Rows of a kind in one slot; those with the most calls are kept."""
 TABLE_VERSION = 2
 """The version of a saved table. Version 1 was no SQLite database."""
 
 WHOLE_KIND = "whole"
 """The kind of the row that every slot has: its time, and the sums of everything."""
-KINDS = (WHOLE_KIND, "network", "client", "name", "node", "failure", "method", "lag", "agreement")
+KINDS = (WHOLE_KIND, "network", "client", "name", "node", "failure", "method", "lag", "agreement", "credits")
 """What a row may tell of. `name` counts the errors of a network by JSON-RPC code, or what was refused to a client by
-reason; the kinds from `failure` on are parts of a node."""
+reason; `credits` has those of a network or node by name (CREDITS), as its calls, and is there only where a node has
+costs; the kinds from `failure` to `agreement` are parts of a node."""
 
 Key = tuple[str, str, str, str]
 """Kind, network or client, node, and name (of a code, a reason, a method and so on)."""
@@ -193,14 +202,15 @@ class HistoryTable:
         )
         return replace(bucket_from(at, seconds, numbers), nodes={(part, ""): NodeSums(calls or 0)})
 
-    def spending(self, span: Span) -> dict[str, tuple[int, int]]:
+    def spending(self, span: Span) -> dict[str, NodeSpending]:
         """The node calls of each network that were made, and those that were spared, over a span of networks."""
+        credits = ", ".join(f"sum(iif(kind = 'credits' AND name = '{name}', calls, 0))" for name in CREDITS)
         rows = self._rows(
-            "SELECT network, sum(iif(kind = 'node', calls, 0)), sum(spared_calls) FROM history "
-            f"WHERE {_IN_SPAN} AND kind IN ('network', 'node') GROUP BY network",
+            f"SELECT network, sum(iif(kind = 'node', calls, 0)), sum(spared_calls), {credits} FROM history "
+            f"WHERE {_IN_SPAN} AND kind IN ('network', 'node', 'credits') GROUP BY network",
             asdict(span),
         )
-        return {network: (made, saved) for network, made, saved in rows}
+        return {network: NodeSpending(*found) for network, *found in rows}
 
     def _part(self, span: Span, part: str, times: str, numbers: Sequence[str]) -> list[Any]:
         return self._rows(
@@ -235,7 +245,8 @@ class HistoryTable:
         sums = ", ".join(f"sum({one})" for one in ("calls", "miss_seconds", *_MISS))
         rows = self._rows(
             f"SELECT kind, network, node, name, {sums} FROM history "
-            f"WHERE {_IN_SPAN} AND kind IN ('node', 'failure', 'method', 'lag', 'agreement') GROUP BY 1, 2, 3, 4",
+            f"WHERE {_IN_SPAN} AND kind IN ('node', 'failure', 'method', 'lag', 'agreement', 'credits') "
+            "GROUP BY 1, 2, 3, 4",
             asdict(span),
         )
         return [(tuple(row[:4]), row[4], Histogram(list(row[6:]), row[5])) for row in rows]

@@ -18,6 +18,7 @@ Over = Literal["hour", "day"]
 LAGS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 1000, 10_000)
 """Upper bounds of the buckets of lags, in blocks (inclusive)."""
 _LAG_NAMES = [*map(str, LAGS), "more"]
+_CREDITS = ("credits", "credited")
 _AGREEMENT = ("compared", "minority", "undecided", "false_hashes", "disproved")
 
 
@@ -26,6 +27,10 @@ class NodeSum(Struct, eq=False):
 
     calls: int = 0
     """Attempts sent to it."""
+    credits: float = 0.0
+    """Units that attempts cost, by the costs of the node."""
+    credited: int = 0
+    """Attempts that `credits` counts."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed attempts by kind."""
     latency: Histogram = field(default_factory=Histogram)
@@ -41,6 +46,11 @@ class NodeSum(Struct, eq=False):
     """Looks at which it was behind for longer than a new block needs to reach it."""
     lags: list[int] = field(default_factory=lambda: [0] * len(_LAG_NAMES))
     """Looks by the blocks that it lacked (LAGS)."""
+
+    @property
+    def units(self) -> float:
+        """What the attempts cost: one unit each while the node had no costs."""
+        return self.calls - self.credited + self.credits
 
     @property
     def looks(self) -> int:
@@ -61,6 +71,8 @@ class NodeSum(Struct, eq=False):
             self.calls, self.latency = count, latency
         elif kind == "failure":
             self.failures[name] = count
+        elif kind == "credits" and name in _CREDITS:
+            setattr(self, name, count)
         elif kind == "method":
             self.by_method[name] = latency
         elif kind == "lag" and name in _LAG_NAMES:
@@ -126,6 +138,8 @@ def node_rows(cell: NodeCell) -> Iterator[tuple[Key, Sequence[float]]]:
     failures = sum(cell.failures.values())
     if cell.calls or failures or latency.count:
         yield ("node", *node, ""), numbers_of_node(cell.calls, failures, latency)
+    for name in _CREDITS if cell.credited else ():
+        yield ("credits", *node, name), (getattr(cell, name),)
     for kind, count in cell.failures.items():
         yield ("failure", *node, kind), (count,)
     for method, took in cell.by_method.items():

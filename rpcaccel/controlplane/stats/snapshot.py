@@ -58,6 +58,9 @@ class NodeStanding(Struct, frozen=True, kw_only=True):
         Meta(description="Which roles it has by its own word, as far as it speaks of them; `roles` come before that."),
     ] = {}
     tier: int = 0
+    unit: Annotated[str, Meta(description="What units of its quotas are called: calls, where it has no costs.")] = (
+        "calls"
+    )
     limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")] = 0
     suspect: Annotated[
         bool, Meta(description="Are its answers wrong now: disproved, or contradicted beyond chance?")
@@ -287,6 +290,7 @@ class SupervisorView:
             roles=tuple(sorted(node.roles)),
             says={} if found is None else found.says,
             tier=node.tier,
+            unit=node.quota.unit,
             limit=sum(report.limit for report in told),
             quota=self._quotas(name, node, told),
             suspect=heads is not None and node.id in heads.suspects,

@@ -1,4 +1,6 @@
-"""The quotas of a node: calls per second, day and month, how much is used, and when a quota will run out.
+"""The quotas of a node: units per second, day and month, how much is used, and when a quota will run out.
+
+Units are what the provider of the node bills; a call is one unit where the settings name no costs (`MethodCosts`).
 
 Days and months are calendar periods in UTC, as providers count them. Times are monotonic unless said otherwise; `epoch`
 is the Unix time at monotonic zero.
@@ -11,37 +13,115 @@ Jain, 1989). Latency alone does not lower the limit, because methods differ in l
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from fnmatch import translate
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 Window = Literal["day", "month"]
 _DAY = 86_400.0
+_EVERY_METHOD = "*"
+"""The row of the methods that no other row fits."""
+_MAX_COSTS, _MAX_NAME = 2048, 128
+"""Methods whose costs are remembered, and characters of a name that is: clients can invent names."""
+
+
+class MethodCosts:
+    """What a call of each method costs at a node, in units. The first of these decides:
+
+    1. the operator's row with the method's name, then the first of the operator's patterns that fits;
+    2. the provider's row with the name, then the first of the provider's patterns that fits;
+    3. the row "*" of the operator, then that of the provider;
+    4. without any, `heavy` units for a heavy method, and one for any other.
+    """
+
+    __slots__ = ("_default", "_heavy", "_known", "_tables", "billed")
+
+    def __init__(
+        self, own: Mapping[str, float] | None = None, provider: Mapping[str, float] | None = None, heavy: float = 1.0
+    ) -> None:
+        """`own`, `provider`: units by the name of a method or an fnmatch pattern, case-sensitive."""
+        rows = [own or {}, provider or {}]
+        self.billed = any(rows)
+        """Does any row say what a call costs? Otherwise units are calls."""
+        self._heavy = heavy
+        self._default = next((table[_EVERY_METHOD] for table in rows if _EVERY_METHOD in table), None)
+        self._tables = [(table, list(_patterns(table))) for table in rows if table]
+        self._known: dict[str, float] = {}
+
+    def __eq__(self, other: object) -> bool:
+        """Two are equal when every method costs the same at both."""
+        return isinstance(other, MethodCosts) and self._rows == other._rows
+
+    def __hash__(self) -> int:
+        return hash(self._rows)
+
+    @property
+    def _rows(self) -> tuple[object, ...]:
+        return tuple(tuple(table.items()) for table, _ in self._tables), self._default, self._heavy
+
+    def __repr__(self) -> str:
+        return f"<costs of {sum(len(table) for table, _ in self._tables)} rows>"
+
+    @property
+    def most(self) -> float:
+        """The units of the dearest call that a row names."""
+        return max(self._heavy, *(cost for table, _ in self._tables for cost in table.values()), 1.0)
+
+    def of(self, method: str, heavy: bool) -> float:
+        """The units of one call. `heavy`: says the chain's rule that the method is heavy?"""
+        cost = self._known.get(method)
+        if cost is None:
+            cost = self._decide(method, heavy)
+            if len(method) <= _MAX_NAME:
+                if len(self._known) >= _MAX_COSTS:
+                    self._known.clear()
+                self._known[method] = cost
+        return cost
+
+    def _decide(self, method: str, heavy: bool) -> float:
+        for table, patterns in self._tables:
+            if method in table:
+                return table[method]
+            for pattern, cost in patterns:
+                if pattern.match(method):
+                    return cost
+        if self._default is not None:
+            return self._default
+        return self._heavy if heavy else 1.0
+
+
+def _patterns(table: Mapping[str, float]) -> Iterator[tuple[re.Pattern[str], float]]:
+    for name, cost in table.items():
+        if name != _EVERY_METHOD and ("*" in name or "?" in name):
+            yield re.compile(translate(name)), cost
 
 
 class QuotaLimits(Struct, frozen=True, kw_only=True):
-    """The calls that a node may be sent in each period; 0: no limit."""
+    """The units that calls to a node may cost in each period; 0: no limit."""
 
     second: float = 0.0
     day: float = 0.0
     month: float = 0.0
-    heavy: float = 1.0
-    """The number of calls that a call of a heavy method counts as."""
+    costs: MethodCosts = MethodCosts()
 
     @property
-    def limits(self) -> bool:
-        """Is there any limit?"""
-        return bool(self.second or self.day or self.month)
+    def counts(self) -> bool:
+        """Is there any limit, or any cost, so that calls are to be counted?"""
+        return bool(self.second or self.day or self.month) or self.costs.billed
 
     def shared_by(self, workers: int) -> QuotaLimits:
         """The limits of each of `workers` workers: a second is divided among them. Days and months are not, since each
         worker is told what the others used of them (`Brought`)."""
-        return QuotaLimits(second=self.second / workers, day=self.day, month=self.month, heavy=self.heavy)
+        return replace(self, second=self.second / workers)
 
 
 class QuotaUse(Struct, frozen=True, kw_only=True):
-    """How much of a quota is used. Times are Unix seconds."""
+    """How many units of a quota are used. Times are Unix seconds."""
 
     window: Window
     used: float
@@ -114,15 +194,16 @@ class Quota:
         self._tokens = max(settings.second, 1.0)
         self._at = now
 
-    def spend(self, heavy: bool, now: float) -> None:
-        """Count one call that was sent."""
-        cost = self.settings.heavy if heavy else 1.0
+    def spend(self, method: str, heavy: bool, now: float) -> float:
+        """Count one call that was sent; returns the units that it costs."""
+        cost = self.settings.costs.of(method, heavy)
         for count in (self._day, self._month):
             count.roll(now + self.epoch)
             count.used += cost
         if self.settings.second:
             self._tokens = self._refilled(now) - cost
             self._at = now
+        return cost
 
     def bring(self, brought: Brought, now: float) -> None:
         """Count what others used, in the place of what was brought before; ignored when it was in another window."""
@@ -134,7 +215,8 @@ class Quota:
                 count.since = min(count.since, brought.since)
 
     def has_room(self, now: float) -> bool:
-        """Does the limit per second allow a call now?"""
+        """Does the limit per second allow a call now? A call may cost more than is left of it: the next ones then wait
+        until that is made up for."""
         return not self.settings.second or self._refilled(now) >= 1.0
 
     def parked_until(self, now: float) -> float | None:

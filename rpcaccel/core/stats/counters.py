@@ -183,6 +183,10 @@ class NodeCell(Struct):
     """Latency of good answers by method, for methods with a rule."""
     calls: int = 0
     """Attempts sent to the node, including retries and hedges."""
+    credits: float = 0.0
+    """Units that calls cost, by the costs of the node's quota."""
+    credited: int = 0
+    """Calls that `credits` counts: none of a node without costs."""
     retries: int = 0
     hedges: int = 0
     ejections: int = 0

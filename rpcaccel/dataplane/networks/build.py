@@ -146,7 +146,7 @@ class Build:
 
     def _give_quota(self, node: Node, limits: QuotaLimits) -> None:
         """Give a node its quota. What was used of the quota stays used when its limits change."""
-        if not limits.limits:
+        if not limits.counts:
             node.quota = None
         elif node.quota is None:
             now = self._means.clock()

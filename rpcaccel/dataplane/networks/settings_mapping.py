@@ -102,4 +102,4 @@ def breaker(network: NetworkSettings) -> BreakerPolicy:
 def quota(node: NodeSettings, workers: int) -> QuotaLimits:
     """The part of the quotas of a node that one worker may use."""
     said = node.quota
-    return QuotaLimits(second=said.second, day=said.day, month=said.month, heavy=said.heavy).shared_by(workers)
+    return QuotaLimits(second=said.second, day=said.day, month=said.month, costs=said.method_costs).shared_by(workers)

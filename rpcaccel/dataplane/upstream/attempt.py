@@ -77,10 +77,13 @@ class Attempt:
         self.permit = node.begin(began, bulkhead)
         if node.contradictions.methods:
             node.contradictions.asked(plan.rule.method, began)
-        if node.quota is not None:
-            node.quota.spend(plan.rule.heavy, began)
         self.cell = cell = pool.cells.get(node.id) or NodeCell("", node.id)
         cell.calls += 1
+        if (quota := node.quota) is not None:
+            cost = quota.spend(plan.method, plan.rule.heavy, began)
+            if quota.settings.costs.billed:
+                cell.credits += cost
+                cell.credited += 1
         if asked.number > 1:
             cell.hedges += asked.hedge
             cell.retries += not asked.hedge

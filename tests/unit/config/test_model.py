@@ -98,7 +98,10 @@ def test_defaults_need_no_more_than_a_node() -> None:
     assert (settings.redis.url.reveal(), settings.redis.read_timeout) == ("", 0.03)
     assert (network.chain, network.balancer, network.nodes[0].weight) == ("harmony", "smooth_weighted", 1)
     assert (settings.log.access, settings.log.slow, settings.tracing.endpoint) == (False, 0.0, "")
-    assert network.nodes[0].quota.model_dump() == {"second": 0, "day": 0, "month": 0, "heavy": 1}
+    assert network.nodes[0].quota.model_dump() == {
+        **{"second": 0, "day": 0, "month": 0, "heavy": 1},
+        **{"provider": "", "costs": {}},
+    }
 
 
 def test_settings_are_frozen() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rpcaccel.config.errors import Fault
 from rpcaccel.config.model import Settings
+from rpcaccel.config.resilience import QuotaSettings
 from rpcaccel.config.validate import NO_NETWORK, Misfit, validate
 
 WRONG = {
@@ -256,6 +257,42 @@ def test_proof_that_no_answer_could_have_is_told() -> None:
         "networks.harmony-s0.rules.eth_getBalance.prove": harmony.format("eth_getBalance"),
         'networks.harmony-s0.rules."eth_get*".prove': harmony.format("eth_get*"),
     }
+
+
+def quota_of(**quota: object) -> dict[str, object]:
+    return {"networks": {"n": {"nodes": [{"id": "a", "url": "http://a", "quota": quota}]}}}
+
+
+def test_costs_of_calls_are_numbers_by_method_and_the_provider_one_that_is_known() -> None:
+    where = "networks.n.nodes[0].quota"
+    faults = faults_of(quota_of(provider="alchemist", costs={"eth call": 1, "eth_call": -1, "eth_*": True, "*": nan}))
+    assert faults[f"{where}.provider"].found == '"alchemist"'
+    assert "alchemy" in faults[f"{where}.provider"].expected
+    assert "infura" in faults[f"{where}.provider"].expected
+    assert 'a method name or pattern such as "debug_*"' in faults[f'{where}.costs."eth call"'].expected
+    assert faults[f"{where}.costs.eth_call"].expected == "at least 0"
+    assert faults[f'{where}.costs."eth_*"'].expected == "a number"
+    assert f'{where}.costs."*"' in faults
+    most = faults_of(quota_of(costs={"eth_call": 1_000_001}))
+    assert most[f"{where}.costs.eth_call"].expected == "at most 1000000"
+    (many,) = faults_of(quota_of(costs={f"m_{number}": 1 for number in range(501)})).values()
+    assert (many.path, many.expected) == (f"{where}.costs", "at most 500")
+    (text,) = faults_of(quota_of(costs="alchemy")).values()
+    assert (text.path, text.expected) == (f"{where}.costs", "a table")
+
+
+def test_own_costs_come_before_those_of_the_provider_and_say_what_units_are_called() -> None:
+    def quota(**given: object) -> QuotaSettings:
+        settings = validate(quota_of(**given))
+        assert isinstance(settings, Settings)
+        return settings.networks["n"].nodes[0].quota
+
+    both = quota(provider="alchemy", costs={"eth_getLogs": 75, "alchemy_*": 150}, heavy=9)
+    costs = both.method_costs
+    assert [costs.of(method, True) for method in ("eth_getLogs", "alchemy_x", "eth_call", "eth_x")] == [75, 150, 26, 20]
+    assert (both.unit, quota(costs={"eth_call": 2}).unit, quota(month=5).unit) == ("compute units", "units", "calls")
+    assert not quota(month=5, heavy=9).method_costs.billed
+    assert quota(month=5, heavy=9).method_costs.of("eth_getLogs", True) == 9
 
 
 def test_agreement_that_no_call_could_reach_is_told() -> None:

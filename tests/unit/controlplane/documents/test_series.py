@@ -1,8 +1,14 @@
+from pathlib import Path
+from typing import Any
+
 import orjson
 import pytest
 
+from rpcaccel.config.model import NetworkSettings
+from rpcaccel.config.resilience import RouteSettings
 from rpcaccel.controlplane.documents.series import PastQuestion, client_past, columns, method_past, past
 from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.spared_costs import SparedCosts
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, bump
 from rpcaccel.core.stats.histogram import BOUNDS
@@ -175,6 +181,89 @@ def test_what_the_cache_saved_has_its_price_where_the_operator_said_one() -> Non
             None if made is None else 2.0 * made,
             "EUR",
         )
+
+
+def networks(**nodes: list[dict[str, Any]]) -> dict[str, NetworkSettings]:
+    return {
+        name: NetworkSettings.model_validate(
+            {
+                "chain": "ethereum",
+                "nodes": [{"id": f"n{i}", "url": "http://n.example", **one} for i, one in enumerate(some)],
+            }
+        )
+        for name, some in nodes.items()
+    }
+
+
+def credited(history: History, tally: Tally, seconds: int = 40) -> History:
+    """Each second two calls to a node of s0 that cost 26 units each, one to a node that costs none, and three hits."""
+    history.add(tally.snapshot(), now=0.0, at=1000.0)
+    for second in range(1, seconds + 1):
+        billed, free = tally.node("s0", "billed"), tally.node("s0", "free")
+        billed.calls, billed.credits, billed.credited = 2 * second, 52.0 * second, 2 * second
+        free.calls = second
+        for _ in range(3):
+            tally.cell("s0", "eth_call", CacheClass.HEAD).done(AnswerSource.MEMORY, 1e-5)
+        history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
+    return history
+
+
+def test_credits_are_what_calls_cost_and_what_saved_calls_would_have_cost_by_the_weights(tmp_path: Path) -> None:
+    history = History()
+    history.cost(networks(s0=[{"weight": 3, "quota": {"costs": {"eth_call": 26}}}, {"weight": 1}], s1=[{}]))
+    credited(history, Tally(["eth_call"]))
+    history.save(tmp_path / "saved")
+    again = History()
+    again.table.load(tmp_path / "saved")
+    again.until = history.until
+    again.cost(history.costs.networks)
+    for told, over in ((history, "5m"), (history, "1h"), (again, "1h")):
+        sums = sent(past(told, PastQuestion("1h"), {"s0": 2e6}))["sums"][over]
+        assert (sums["node_calls"], sums["node_credits"]) == (120, 40 * 52)
+        assert (sums["spared_calls"], sums["spared_credits"]) == (120, 120 * 26 * 3 / 4)
+        assert sums["node_cost"] == 2 * (40 * 52 + 40), "a call to a node without costs is one unit"
+        assert sums["spared_cost"] == 2 * 120 * (26 * 3 + 1) / 4
+    other = sent(past(history, PastQuestion("1h", "s1"), {"s0": 2e6}))["sums"]["1h"]
+    assert (other["node_credits"], other["spared_credits"]) == (None, None)
+
+
+def test_a_past_without_costs_is_reckoned_in_calls_once_there_are_some() -> None:
+    history, tally = History(), Tally(["eth_call"])
+    history.add(tally.snapshot(), now=0.0, at=960.0)
+    tally.node("s0", "billed").calls = 10
+    history.add(tally.snapshot(), now=1.0, at=961.0)
+    history.cost(networks(s0=[{"quota": {"costs": {"eth_call": 26}}}]))
+    tally.node("s0", "billed").calls = 11
+    tally.node("s0", "billed").credits, tally.node("s0", "billed").credited = 26.0, 1
+    history.add(tally.snapshot(), now=2.0, at=962.0)
+    sums = sent(past(history, PastQuestion("1h"), {"s0": 1e6}))["sums"]["1h"]
+    assert (sums["node_credits"], sums["node_cost"]) == (26, 36)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cost"),
+    [
+        ([{"quota": {"costs": {"*": 5}}}, {"quota": {"costs": {"*": 9}}}], (7.0, 1.0)),
+        ([{"quota": {"costs": {"*": 5}}, "weight": 3}, {"quota": {"costs": {"*": 9}}, "weight": 1}], (6.0, 1.0)),
+        ([{}, {"tier": 1, "quota": {"costs": {"*": 9}}}], (0.0, 0.0)),
+        ([{"drain": True}, {"tier": 1, "quota": {"costs": {"*": 9}}}], (9.0, 1.0)),
+        ([{"weight": 1}, {"weight": 0, "quota": {"costs": {"*": 9}}}], (0.0, 0.0)),
+        ([{}, {}], (0.0, 0.0)),
+    ],
+)
+def test_a_saved_call_would_have_gone_to_the_lowest_tier_by_its_weights(
+    nodes: list[dict[str, Any]], cost: tuple[float, float]
+) -> None:
+    assert SparedCosts(networks(s0=nodes)).of("s0", "eth_call") == cost
+
+
+def test_a_saved_call_that_is_routed_would_have_gone_to_the_nodes_with_the_tag() -> None:
+    (made,) = networks(s0=[{}, {"tags": ["archive"], "quota": {"provider": "infura"}}]).values()
+    routed = made.model_copy(update={"routes": (RouteSettings(methods=("eth_getLogs",), tag="archive"),)})
+    costs = SparedCosts({"s0": routed})
+    assert costs.of("s0", "eth_getLogs") == (255.0, 1.0)
+    assert costs.of("s0", "eth_call") == (40.0, 0.5)
+    assert repr(costs) == "<SparedCosts of 1 networks>"
 
 
 def test_of_many_error_codes_the_most_frequent_have_a_column_and_the_rest_is_one() -> None:

@@ -63,6 +63,46 @@ def test_a_report_tells_what_each_node_did_and_what_it_is_worth() -> None:
     assert network["gain"] == pytest.approx(0.25, rel=0.05)
 
 
+def billed(watched: WatchedNodes, **quotas: Any) -> WatchedNodes:
+    """The same nodes with these quotas, by id."""
+    network = watched.settings.model_dump(mode="json")["networks"][NETWORK]
+    nodes = [{"id": id, "url": f"http://{id}.example", "quota": quotas.get(id, {})} for id in watched.seconds]
+    document = {"networks": {NETWORK: {"price": network["price"], "nodes": nodes}}}
+    return WatchedNodes(watched.seconds, Settings.model_validate(document))
+
+
+def test_a_node_with_costs_is_reported_in_its_units_and_its_cost_is_that_of_the_units() -> None:
+    watched = billed(WatchedNodes({"a": 0.02, "b": 0.02}, price=25.0), a={"costs": {"*": 8, METHODS[0]: 2}, "day": 1e6})
+    watched.more["a"] = {"quota": (QuotaUse(window="day", used=9, limit=1e6, since=AT, renews=AT + 9e4),)}
+    watched.live(61)
+    told = reported(watched)
+    a, b = told["nodes"]
+    assert a["credits"] == pytest.approx(a["calls"] * 6, rel=0.05)
+    assert (a["unit"], b["unit"], b["credits"]) == ("units", "calls", None)
+    assert a["cost"] == a["credits"] * 25 / 1e6
+    assert b["cost"] == b["calls"] * 25 / 1e6
+    (quota,) = a["quota"]
+    left = quota["renews"]
+    assert left
+    assert quota["projected"] == pytest.approx(9 + a["credits"] / 3600 * (AT + 9e4 - watched.at), rel=0.01)
+    assert problems(DESCRIPTION, "GET", "/api/v1/nodes/report", told) == []
+
+
+def test_a_node_whose_credits_run_out_before_they_renew_gets_fewer_calls() -> None:
+    quota = QuotaUse(window="month", used=0, limit=1e6, since=AT, renews=AT + 5e5)
+    cheap, dear = ({"month": 1e6, "costs": {"*": units}} for units in (1, 26))
+    weights = {}
+    for name, costs in (("cheap", cheap), ("dear", dear)):
+        watched = billed(WatchedNodes({"a": 0.02, "b": 0.06}), a=costs)
+        watched.more["a"] = {"quota": (quota,)}
+        watched.live(70)
+        suggestion = watched.gathered().suggestions()[NETWORK].weights
+        weights[name] = suggestion["a"].value / suggestion["b"].value
+        if name == "dear":
+            assert "what is left of its quota of this month" in suggestion["a"].why
+    assert weights["dear"] < 1 < weights["cheap"]
+
+
 def test_nothing_seen_is_nothing_known() -> None:
     told = reported(WatchedNodes({"a": 0.02, "b": 0.06}))
     (a, _), (network,) = told["nodes"], told["networks"]

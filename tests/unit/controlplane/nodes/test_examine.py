@@ -14,6 +14,7 @@ from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.examine import TIME_LIMIT, examine
 from rpcaccel.controlplane.nodes.shadow_calls import Examined, ProbeBudget, ShadowCall
 from rpcaccel.core.heads.examination import LONGEST_FAULT, Examination
+from rpcaccel.core.nodes.limits import MethodCosts
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -122,7 +123,7 @@ async def test_no_more_calls_are_made_than_are_allowed() -> None:
 
 
 async def test_heavy_calls_count_as_the_quota_has_it() -> None:
-    budget = ProbeBudget(cost=300, heavy=75)
+    budget = ProbeBudget(cost=300, costs=MethodCosts(heavy=75))
     async with ethereum_nodes(1, head=HEAD) as nodes:
         examination = await examined("ethereum", nodes, budget)
         logs = nodes[0].counts.asked("eth_getLogs") + nodes[0].counts.asked("debug_traceTransaction")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.controlplane.nodes.prober import CHECK_EVERY, Prober
+from rpcaccel.controlplane.nodes.quotas import Quotas
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -102,6 +103,7 @@ class World:
         self.told: list[NetworkHeads] = []
         self.made: list[str] = []
         self.prober: Prober | None = None
+        self.quotas: Any = None
 
     async def start(self, chain: str = "harmony", **settings: Any) -> Prober:
         self.prober = Prober(
@@ -113,6 +115,7 @@ class World:
             rng=random.Random(7),
             connect=self._connect,
             open_socket=closed_door,
+            quotas=self.quotas,
         )
         await self.prober.start()
         await settle()
@@ -172,6 +175,26 @@ async def test_a_node_that_hangs_holds_the_first_heads_up_for_a_moment_only(worl
     await world.wait(0.3)
     assert world.heads.served.head == 100
     assert (world.node("b").head, world.node("b").chain_ok) == (-1, None)
+
+
+class CountedUnits(Quotas):
+    """Keeps what is spent, by node."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = {}
+
+    def spend(self, network: str, node: str, units: float) -> None:
+        self.spent[node] = self.spent.get(node, 0.0) + units
+
+
+async def test_probes_of_a_node_with_costs_are_counted_and_those_of_others_are_not(world: World) -> None:
+    world.quotas = CountedUnits()
+    costs = {"hmyv2_*": 20, "*": 0.5}
+    await world.start(websockets="off", examine=False, each={"a": {"quota": {"month": 1e6, "costs": costs}}})
+    await world.wait(10)
+    asked = world.nodes["a"].asked
+    assert len(asked) > 5
+    assert world.quotas.spent == {"a": sum(20 if one.startswith("hmyv2_") else 0.5 for one in asked)}
 
 
 async def test_the_head_is_followed_at_half_the_block_time(world: World) -> None:

@@ -19,7 +19,7 @@ from rpcaccel.controlplane.nodes.shadow_calls import ProbeBudget
 from rpcaccel.controlplane.settings.kept_file import KeptFile
 from rpcaccel.controlplane.workers.link import News
 from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
-from rpcaccel.core.nodes.limits import Brought, Quota, QuotaLimits
+from rpcaccel.core.nodes.limits import Brought, MethodCosts, Quota, QuotaLimits
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.stores.shared_board import QuotaSums
 from tests.support.waiting import until
@@ -55,7 +55,7 @@ class Counting:
 
     def spend(self, calls: int) -> None:
         for _ in range(calls):
-            self.quota.spend(False, self._passed)
+            self.quota.spend("eth_call", False, self._passed)
 
     def tell(self, news: News) -> None:
         assert isinstance(news, QuotaBrought)
@@ -298,7 +298,7 @@ def test_an_examination_may_use_a_hundredth_of_a_quota_and_what_is_left_of_it() 
         }
     )
     node, free = world.settings.networks["n"].nodes[0], world.settings.networks["other"].nodes[0]
-    assert world.quotas.budget("n", node, alone=True) == ProbeBudget(cost=50, second=10, heavy=7)
+    assert world.quotas.budget("n", node, alone=True) == ProbeBudget(cost=50, second=10, costs=MethodCosts(heavy=7))
     assert world.quotas.budget("n", node, alone=False).second == 2
     assert world.quotas.budget("other", free, alone=False) == ProbeBudget()
     world.quotas.spend("n", "a", 4970)

@@ -81,9 +81,9 @@ def test_a_node_with_a_tight_quota_is_one_that_will_not_last_or_has_used_most_of
     node.quota = Quota(QuotaLimits(day=100), now=0.0, epoch=DAY * 20_000)
     assert not is_tight(node, 0.0)
     for _ in range(10):
-        node.quota.spend(False, 100.0)
+        node.quota.spend("eth_call", False, 100.0)
     assert is_tight(node, 200.0)  # a tenth of the day's calls within minutes
     assert not is_tight(node, DAY / 2)
     for _ in range(71):
-        node.quota.spend(False, DAY * 0.9)
+        node.quota.spend("eth_call", False, DAY * 0.9)
     assert is_tight(node, DAY * 0.99)

@@ -219,7 +219,7 @@ def test_a_node_that_used_up_its_quota_waits_for_it_to_renew() -> None:
     paid = Node("paid")
     paid.quota = Quota(QuotaLimits(day=1), now=0.0, epoch=0.0)
     assert eligible([paid], plan(), 0.0).nodes == [paid]
-    paid.quota.spend(False, 0.0)
+    paid.quota.spend("eth_call", False, 0.0)
     ((_, why),) = explain([paid], plan(), 86_390.0).refused
     assert why == "node paid has used up its quota: it gets no calls for 10.0 s, until that renews"
     assert eligible([paid], plan(), 86_400.0).nodes == [paid]

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.limits import Brought, ConcurrencyPolicy, Limit, Quota, QuotaLimits, runs_out, window_end
+from rpcaccel.core.nodes.limits import (
+    Brought,
+    ConcurrencyPolicy,
+    Limit,
+    MethodCosts,
+    Quota,
+    QuotaLimits,
+    runs_out,
+    window_end,
+)
+from tests.support.held_memory import bytes_held
 
 DAY = 86_400.0
 
@@ -20,7 +32,7 @@ def unix(*date: int) -> float:
 NOON = unix(2026, 2, 10, 12)
 
 
-def quota(*, epoch: float = NOON, **limits: float) -> Quota:
+def quota(*, epoch: float = NOON, **limits: Any) -> Quota:
     return Quota(QuotaLimits(**limits), now=0.0, epoch=epoch)
 
 
@@ -28,7 +40,7 @@ def test_a_day_that_is_used_up_parks_the_node_until_it_renews() -> None:
     found = quota(day=3)
     for _ in range(3):
         assert found.parked_until(1.0) is None
-        found.spend(False, 1.0)
+        found.spend("eth_call", False, 1.0)
     assert found.parked_until(2.0) == DAY / 2
     assert found.parked_until(DAY / 2) is None
     assert found.uses(DAY / 2)[0].used == 0
@@ -36,23 +48,23 @@ def test_a_day_that_is_used_up_parks_the_node_until_it_renews() -> None:
 
 def test_the_later_of_two_renewals_counts() -> None:
     found = quota(day=1, month=1)
-    found.spend(False, 1.0)
+    found.spend("eth_call", False, 1.0)
     assert found.parked_until(1.0) == unix(2026, 3, 1) - NOON
 
 
 def test_a_heavy_method_counts_more() -> None:
-    found = quota(month=10, heavy=4)
-    found.spend(True, 1.0)
-    found.spend(False, 1.0)
+    found = quota(month=10, costs=MethodCosts(heavy=4))
+    found.spend("eth_getLogs", True, 1.0)
+    found.spend("eth_call", False, 1.0)
     assert [use.used for use in found.uses(1.0)] == [5.0]
     assert "5 this month" in repr(found)
 
 
 def test_a_second_has_so_many_calls_and_fills_up_again() -> None:
     found = quota(second=2)
-    found.spend(False, 1.0)
+    found.spend("eth_call", False, 1.0)
     assert found.has_room(1.0)
-    found.spend(False, 1.0)
+    found.spend("eth_call", False, 1.0)
     assert not found.has_room(1.4)
     assert found.has_room(1.5)
     assert found.parked_until(1.0) is None
@@ -61,13 +73,13 @@ def test_a_second_has_so_many_calls_and_fills_up_again() -> None:
 def test_a_share_of_less_than_a_call_a_second_still_lets_calls_through() -> None:
     found = Quota(QuotaLimits(second=2).shared_by(4), now=0.0, epoch=NOON)
     assert found.has_room(0.0)
-    found.spend(False, 0.0)
+    found.spend("eth_call", False, 0.0)
     assert not found.has_room(1.9)
     assert found.has_room(2.0)
 
 
 def test_without_a_limit_there_is_always_room() -> None:
-    assert not QuotaLimits().limits
+    assert not QuotaLimits().counts
     assert quota().has_room(0.0)
     assert quota().uses(0.0) == ()
     assert quota().parked_until(0.0) is None
@@ -103,7 +115,7 @@ def brought(used: float, *, window: str = "day", renews: float = NOON + DAY / 2)
 
 def test_what_others_used_counts_once_however_often_it_is_said() -> None:
     found = quota(day=10, month=100)
-    found.spend(False, 1.0)
+    found.spend("eth_call", False, 1.0)
     for used in (4.0, 4.0, 9.0):
         found.bring(brought(used), 2.0)
     day, month = found.uses(2.0)
@@ -122,14 +134,85 @@ def test_what_was_used_in_another_day_does_not_count() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 3 * DAY)), max_size=50), st.integers(1, 8))
 def test_no_day_is_ever_overdrawn_by_more_than_one_call(calls: list[tuple[bool, float]], workers: int) -> None:
-    settings = QuotaLimits(day=20, heavy=3)
+    settings = QuotaLimits(day=20, costs=MethodCosts(heavy=3))
     parts = [Quota(settings.shared_by(workers), now=0.0, epoch=NOON) for _ in range(workers)]
     for index, (heavy, at) in enumerate(sorted(calls, key=lambda call: call[1])):
         part = parts[index % workers]
         if part.parked_until(at) is None:
-            part.spend(heavy, at)
+            part.spend("eth_getLogs" if heavy else "eth_call", heavy, at)
             (use,) = part.uses(at)
             assert use.used <= use.limit + 3
+
+
+NAMES = st.sampled_from(["eth_call", "eth_getLogs", "eth_getBalance", "debug_traceCall", "trace_block", "x_y"])
+PATTERNS = st.sampled_from(["*", "eth_*", "eth_get*", "debug_*", "trace_?lock", "*_*"])
+ROWS = st.dictionaries(NAMES | PATTERNS, st.integers(0, 1000).map(float), max_size=8)
+
+
+@given(ROWS, ROWS, NAMES, st.booleans(), st.integers(1, 50).map(float))
+def test_names_come_before_patterns_own_rows_before_the_providers_and_the_star_last(
+    own: dict[str, float], provider: dict[str, float], method: str, heavy: bool, heavy_cost: float
+) -> None:
+    cost = MethodCosts(own, provider, heavy_cost).of(method, heavy)
+    for rows in (own, provider):
+        if method in rows:
+            assert cost == rows[method]
+            return
+        fitting = [units for name, units in rows.items() if name != "*" and fnmatchcase(method, name)]
+        if fitting:
+            assert cost == fitting[0]
+            return
+    assert cost == own.get("*", provider.get("*", heavy_cost if heavy else 1.0))
+
+
+@given(ROWS, ROWS, st.lists(st.tuples(NAMES, st.floats(0, 5 * DAY)), max_size=60))
+def test_a_quota_has_used_the_sum_of_what_its_calls_cost(
+    own: dict[str, float], provider: dict[str, float], calls: list[tuple[str, float]]
+) -> None:
+    found = quota(month=1e15, costs=MethodCosts(own, provider))
+    told = [found.spend(method, False, at) for method, at in sorted(calls, key=lambda call: call[1])]
+    fresh = [MethodCosts(own, provider).of(method, False) for method, _ in calls]
+    assert found.uses(5 * DAY)[0].used == sum(told) == sum(fresh)
+
+
+def test_fractions_and_large_counts_of_units_are_kept() -> None:
+    found = quota(month=1e15, costs=MethodCosts({"eth_call": 0.25}))
+    found.bring(brought(9e14, window="month", renews=unix(2026, 3, 1)), 1.0)
+    for _ in range(4000):
+        found.spend("eth_call", False, 1.0)
+    assert found.uses(1.0)[0].used == 9e14 + 1000
+    assert found.parked_until(1.0) is None
+
+
+def test_a_call_that_costs_more_than_a_second_has_is_made_up_for() -> None:
+    found = quota(second=100, costs=MethodCosts({"debug_traceCall": 1000}))
+    found.spend("debug_traceCall", False, 1.0)
+    assert not found.has_room(9.9)
+    assert found.has_room(10.1)
+
+
+def test_invented_names_fill_no_memory_and_change_no_cost() -> None:
+    costs = MethodCosts({"*": 7, "eth_call": 26})
+
+    def invent() -> None:
+        for number in range(10_000):
+            assert costs.of(f"invented_{number}", False) == 7
+            assert costs.of(f"{number}" * 1000, False) == 7
+
+    held = bytes_held(invent)
+    assert costs.of("eth_call", False) == 26
+    assert held < 500_000
+
+
+def test_costs_without_a_limit_are_counted_as_well() -> None:
+    assert QuotaLimits(costs=MethodCosts({"eth_call": 2})).counts
+    assert not QuotaLimits(costs=MethodCosts(heavy=20)).counts
+    shared = QuotaLimits(second=8, costs=MethodCosts({"eth_call": 2})).shared_by(4)
+    assert (shared.second, shared.costs) == (2, MethodCosts({"eth_call": 2}))
+    assert shared.costs != MethodCosts({"eth_call": 3})
+    assert len({MethodCosts({"eth_call": 2}), shared.costs}) == 1
+    assert (MethodCosts({"eth_call": 2, "*": 5}).most, MethodCosts().most) == (5, 1)
+    assert repr(shared.costs) == "<costs of 1 rows>"
 
 
 def test_it_starts_at_the_most_and_stays_there_while_all_is_well() -> None:

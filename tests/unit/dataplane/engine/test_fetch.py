@@ -8,10 +8,11 @@ import pytest
 
 from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings
 from rpcaccel.core.nodes.breaker import BreakerState
-from rpcaccel.core.nodes.limits import Quota, QuotaLimits
+from rpcaccel.core.nodes.limits import MethodCosts, Quota, QuotaLimits
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.dataplane.upstream.pool import WaitQueue
 from tests.support.dataplane.scripted_nodes import (
     WELL,
@@ -230,6 +231,40 @@ async def test_a_used_up_second_is_waited_for() -> None:
     found = await asyncio.gather(*(world.call() for _ in range(25)))
     assert all(one.failure is None for one in found)
     assert world.pool.clock() - now >= 0.2
+
+
+def billed(world: World, costs: MethodCosts) -> list[NodeCell]:
+    """The counters of the nodes, all of which have these costs and a quota of a month."""
+    world.pool.cells = {node.id: NodeCell("n", node.id) for node in world.nodes}
+    for node in world.nodes:
+        node.quota = Quota(QuotaLimits(month=1e9, costs=costs), now=0.0, epoch=0.0)
+    return list(world.pool.cells.values())
+
+
+def used(world: World) -> list[float]:
+    return [node.quota.uses(0.0)[0].used for node in world.nodes if node.quota is not None]
+
+
+@instantly
+async def test_each_attempt_costs_its_method_whether_it_is_the_first_a_retry_or_a_hedge() -> None:
+    world = World(Scripted(breaks(FailureKind.BROKEN_REPLY)), Scripted(WELL))
+    cells = billed(world, MethodCosts({"m": 26, "*": 3}))
+    await world.call()
+    assert used(world) == [26, 26]
+    assert [(cell.credits, cell.credited, cell.retries) for cell in cells] == [(26, 1, 0), (26, 1, 1)]
+    world = World(Scripted(hang), Scripted(WELL))
+    cells = billed(world, MethodCosts({"m": 26, "*": 3}))
+    await world.call(hedge_after=0.5)
+    assert used(world) == [26, 26]
+    assert [(cell.credits, cell.hedges) for cell in cells] == [(26, 0), (26, 1)]
+
+
+@instantly
+async def test_without_costs_a_quota_counts_calls_and_no_credits() -> None:
+    world = World(Scripted(WELL))
+    (cell,) = billed(world, MethodCosts(heavy=20))
+    await world.call(heavy=True)
+    assert (used(world), cell.calls, cell.credits, cell.credited) == ([20], 1, 0, 0)
 
 
 @instantly

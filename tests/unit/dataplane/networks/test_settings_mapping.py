@@ -4,6 +4,7 @@ import pytest
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.secrets import NodeUrl
+from rpcaccel.core.nodes.limits import MethodCosts
 from rpcaccel.dataplane.networks import settings_mapping
 
 NODE = NodeSettings.model_validate(
@@ -20,7 +21,7 @@ NETWORK = NetworkSettings.model_validate(
 
 def test_a_second_of_a_quota_is_divided_among_the_workers_and_a_day_and_a_month_are_not() -> None:
     share = settings_mapping.quota(NODE, 4)
-    assert (share.second, share.day, share.month, share.heavy) == (2, 100, 1000, 5)
+    assert (share.second, share.day, share.month, share.costs) == (2, 100, 1000, MethodCosts(heavy=5))
 
 
 def test_routes_and_broadcasts_are_what_was_set() -> None:

@@ -142,6 +142,22 @@ async def test_a_quota_that_is_used_up_leaves_the_calls_to_others_and_is_reporte
         assert "has used up its quota" in report.refusal
 
 
+async def test_the_calls_of_a_batch_cost_each_what_its_method_does() -> None:
+    costs = {"hmyv2_getBlockByNumber": 20, "hmyv2_getBalance": 0.5, "*": 7}
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, net=with_settings(nodes, {"quota": {"month": 1e6, "costs": costs}})) as proxy,
+    ):
+        calls = [("hmyv2_getBlockByNumber", [n, {}]) for n in range(3)] + [("hmyv2_getBalance", ["0x" + "1a" * 20])]
+        batch = [{"jsonrpc": "2.0", "id": n, "method": m, "params": p} for n, (m, p) in enumerate(calls)]
+        await proxy.post(json.dumps(batch).encode())
+        await proxy.call("unheard_of")
+        (use,) = proxy.worker.report().nodes[0].quota
+        (cell,) = proxy.worker.report().tally.nodes
+    assert use.used == cell.credits == 3 * 20 + 0.5 + 7
+    assert cell.credited == cell.calls == 5
+
+
 async def test_what_was_used_stays_used_when_the_limits_change() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         (node,) = proxy.worker.state.networks["harmony-s0"].pool.nodes
@@ -151,7 +167,7 @@ async def test_what_was_used_stays_used_when_the_limits_change() -> None:
             if quota:
                 assert node.quota
                 assert node.quota.settings.day == quota["day"]
-                node.quota.spend(False, 0.0)
+                node.quota.spend("eth_call", False, 0.0)
                 assert node.quota.uses(0.0)[0].used == revision - 1
         assert node.quota is None
 

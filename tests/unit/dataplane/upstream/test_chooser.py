@@ -129,6 +129,6 @@ def test_how_many_may_be_asked_counts_the_least_bad_when_none_is_fit() -> None:
 def test_a_quota_that_is_used_up_tells_the_client_how_long() -> None:
     node = Node("a")
     node.quota = Quota(QuotaLimits(day=1), now=0.0, epoch=0.0)
-    node.quota.spend(False, 0.0)
+    node.quota.spend("eth_call", False, 0.0)
     failure = choosing(node).nobody(86_000.0)
     assert (failure.kind, failure.retry_after) == (FailureKind.RATE_LIMITED, 400.0)
