@@ -3,7 +3,18 @@
 `load("harmony")` reads harmony.toml in this folder. A new chain is one new file.
 """
 
-from rpcaccel.chains.chain import Chain, Identity, Probe, RangeLimit
-from rpcaccel.chains.chain_tables import ChainError, load, names, read
+from rpcaccel.chains.chain import Chain, Identity, Probe, PublicNetwork, RangeLimit
+from rpcaccel.chains.chain_tables import ChainError, load, names, of_chain_id, read
 
-__all__ = ["Chain", "ChainError", "Identity", "Probe", "RangeLimit", "load", "names", "read"]
+__all__ = [
+    "Chain",
+    "ChainError",
+    "Identity",
+    "Probe",
+    "PublicNetwork",
+    "RangeLimit",
+    "load",
+    "names",
+    "of_chain_id",
+    "read",
+]

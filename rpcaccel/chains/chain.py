@@ -111,6 +111,19 @@ class LiveTable(SubscribeTable, frozen=True, forbid_unknown_fields=True):
     """The host of the WebSocket, by the host of HTTP, for public endpoints that have another one."""
 
 
+class PublicNetwork(Struct, frozen=True, forbid_unknown_fields=True):
+    """Endpoints of a chain that anybody may ask without a key, within the limits of those who run them: a table
+    [[chain.public]]."""
+
+    chain_id: int
+    """The chain id that the endpoints serve."""
+    endpoints: tuple[str, ...]
+    """Their URLs."""
+    looked_at: str
+    """The day on which the endpoints were looked up, as YYYY-MM-DD."""
+    shard: int = 0
+
+
 class Chain(Struct, frozen=True, kw_only=True):
     """The rules of a chain: methods, errors, block time, finality, identity."""
 
@@ -121,6 +134,8 @@ class Chain(Struct, frozen=True, kw_only=True):
     """The name of the chain of whose kind it is, whose nodes answer like its own; empty where there is none."""
     chain_ids: frozenset[int]
     """The chain ids by which its nodes are told from those of its base."""
+    public: tuple[PublicNetwork, ...]
+    """Public endpoints, for a first look: those of one shard are one network."""
     block_time: float
     """Expected seconds between blocks."""
     finality: Finality

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.chains.chain import Chain, ExaminationTable, Identity, LiveTable, RangeLimit
+from rpcaccel.chains.chain import Chain, ExaminationTable, Identity, LiveTable, PublicNetwork, RangeLimit
 from rpcaccel.core.agreement.equality import Differences, Incomparable
 from rpcaccel.core.heads.served_head import Finality
 from rpcaccel.core.live.header import HeaderForm
@@ -28,7 +28,7 @@ _DIRECTORY = resources.files("rpcaccel.chains")
 _TABLES = {"chain", "rules", "denied", "forms", "errors"}
 _ELSEWHERE = {"method": "expected full names under methods", "fills_later": "expected in the table [chain] only"}
 """The members of a Rule that no [[rules]] table gives, and where they stand."""
-_OWN = {"base", "chain_ids", "differences", "fills_later", "errors_from", "denied_from"}
+_OWN = {"base", "chain_ids", "differences", "fills_later", "errors_from", "denied_from", "public"}
 """Keys of [chain] that a chain does not have from its base, or has beside those of its base."""
 
 
@@ -54,6 +54,7 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     differences and members that fill later of both count, and so do the rows of errors, this file's first."""
     chain_ids: frozenset[int] = frozenset()
     """The chain ids by which nodes of this chain are told from those of its base."""
+    public: tuple[PublicNetwork, ...] = ()
     differences: Differences = Differences()
     fills_later: tuple[str, ...] = ()
     """Members of results, at any depth, that are null until their values are known: names, or beginnings with an
@@ -134,6 +135,11 @@ def load(name: str) -> Chain:
     return read(name, _text(name))
 
 
+def of_chain_id(chain_id: int | None) -> Chain | None:
+    """The chain whose file claims this chain id; None where no file does."""
+    return next((chain for chain in map(load, names()) if chain_id in chain.chain_ids), None)
+
+
 def read(name: str, text: str) -> Chain:
     """Read a chain from the TOML document `text`.
 
@@ -154,6 +160,7 @@ def read(name: str, text: str) -> Chain:
         errors=_errors(file, document, base, after),
         base=head.base,
         chain_ids=head.chain_ids,
+        public=head.public,
         block_time=head.block_time,
         finality=head.finality,
         finality_depth=head.finality_depth,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rpcaccel import chains
 from rpcaccel.cli import options, serve
 from rpcaccel.cli.command import CommandResult, answers
 from rpcaccel.cli.terminal import Listing, Printed
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def check(
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CONFIG|URL", envvar="RPCACCEL_NODES", help="A TOML file, or nodes."),
+        typer.Argument(metavar="CONFIG|URL|CHAIN", envvar="RPCACCEL_NODES", help="A TOML file, nodes, or a chain."),
     ] = None,
     config: options.ConfigFile = None,
     chain: options.ChainName = None,
@@ -67,11 +68,11 @@ def check(
     source = options.source(urls, file, chain, shard)
     serve.say(source.notes, "console", "warning")
     settings = options.judged_from(source).settings
-    from rpcaccel.cli.findings import EXAMINATIONS, FINDINGS, document, remarks
+    from rpcaccel.cli.findings import EXAMINATIONS, FINDINGS, document, hints, remarks
 
     findings, examinations = asyncio.run(_ask_all(settings, deep=deep))
     documents = [document(finding, examinations) for finding in findings]
-    shown: list[Printed] = [Listing(FINDINGS, documents, named=2)]
+    shown: list[Printed] = [Listing(FINDINGS, documents, named=2), *hints(findings)]
     if examinations:
         title = "What calls in the shadow showed"
         shown += [Listing(EXAMINATIONS, list(examinations.items()), named=2, title=title), *remarks(examinations)]
@@ -88,9 +89,11 @@ def _reference() -> str:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The node URLs among the arguments, and the others, which can only be files."""
-    urls = [argument for argument in arguments if "://" in argument]
-    return urls, [argument for argument in arguments if "://" not in argument]
+    """The node URLs and the names of chains among the arguments, and the others, which can only be files. A file may
+    have the name of a chain."""
+    names = {name for name in chains.names() if not Path(name).exists()}
+    nodes = [argument for argument in arguments if "://" in argument or argument in names]
+    return nodes, [argument for argument in arguments if argument not in nodes]
 
 
 async def _ask_all(settings: Settings, *, deep: bool) -> tuple[list[Finding], Examinations]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 import typer.main
 
+from rpcaccel import chains
 from rpcaccel.cli.admin_client import DEFAULT_ADMIN, AdminClient, RemoteError
 
 VARIABLE = "_RPCACCEL_COMPLETE"
@@ -66,6 +67,11 @@ def begin() -> None:
         answering = typer.Typer(add_completion=True)
         answering.command()(begin)
         typer.main.get_command(answering)  # has typer learn how shells ask
+
+
+def chain_names(incomplete: str) -> list[str]:
+    """The names of chains that fit."""
+    return [name for name in chains.names() if name.startswith(incomplete)]
 
 
 def nodes(context: typer.Context, incomplete: str) -> list[str]:

@@ -130,7 +130,17 @@ async def discover(
         for node, one in zip(nodes, said, strict=True)
         if isinstance(one, str)
     ]
-    return Discovery(networks, notes)
+    return Discovery(networks, [*notes, *_renamed(networks)])
+
+
+def _renamed(networks: Sequence[UrlNetwork]) -> list[str]:
+    """A sentence for each network that had the name of its chain's base before its chain had a table of its own."""
+    return [
+        f"{network.name} is served on /{network.name} by the rules of {network.chain}, which its chain id names; with"
+        f" --chain {base} it is served as {base}, as before there was a table of it"
+        for network in networks
+        if (base := chains.load(network.chain).base)
+    ]
 
 
 def _completed(said: Said, others: Sequence[Said | str]) -> Said:

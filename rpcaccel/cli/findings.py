@@ -42,6 +42,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     network: str
     node: str
     url: str
+    chain: str = ""
+    """The chain of its network."""
     weight: float = 1.0
     chain_id: int | None = None
     head: int | None = None
@@ -106,7 +108,7 @@ def _measured(finding: Finding, trouble: str, best: int) -> Finding:
 
 async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings) -> Finding:
     chain, client = chains.load(network.chain), HttpNodeClient(node)
-    nobody = Finding(network=network_name, node=node.id, url=str(node.url), weight=node.weight)
+    nobody = Finding(network=network_name, node=node.id, url=str(node.url), weight=node.weight, chain=chain.name)
     try:
         found = await find(nobody, client, chain, node.timeout)
         if not node.ws or network.websockets == "off":
@@ -145,9 +147,9 @@ async def find(finding: Finding, asker: Asker, chain: Chain, timeout: float) -> 
 async def _of_its_chain(trouble: str, asker: Asker, chain: Chain, timeout: float) -> str:
     """The trouble with a node, which may be that it answers the call for the head of another chain, which nodes of its
     own chain do not answer: under the rules of another chain, wrong answers of a lagging node would count as right."""
-    for name in chains.names():
-        head = chains.load(name).identity.head
-        if head == chain.identity.head or (not trouble and chain.rules.get(head.method).known):
+    for other in map(chains.load, chains.names()):
+        name, head = other.name, other.identity.head
+        if other.base or head == chain.identity.head or (not trouble and chain.rules.get(head.method).known):
             continue  # nodes of this chain may answer that call, too
         try:
             await number_of(asker, head, timeout)
@@ -182,6 +184,7 @@ FINDINGS = (
     TableColumn("network"),
     TableColumn("node"),
     TableColumn("address", "url"),
+    TableColumn("chain"),
     right("chain id", "chain_id"),
     *map(right, ("head", "behind")),
     right("latency", lambda finding: terminal.milliseconds(finding["latency"])),
@@ -194,6 +197,19 @@ FINDINGS = (
     ),
 )
 """The columns of `rpcaccel check`; a row is a `document`."""
+
+
+def hints(findings: Sequence[Finding]) -> list[str]:
+    """A sentence for each network whose nodes have the chain id of a table that knows more than the one that is set."""
+    said = {}
+    for one in findings:
+        known = chains.of_chain_id(one.chain_id)
+        if known is not None and one.chain and one.chain == known.base:
+            said[one.network] = (
+                f"{one.network}: {one.chain} serves the chain id {one.chain_id}, of which the table"
+                f' chain = "{known.name}" knows more'
+            )
+    return list(said.values())
 
 
 def document(finding: Finding, examinations: Examinations) -> dict[str, Any]:

@@ -56,10 +56,12 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     """Serve nodes behind one cached, balanced endpoint, until Ctrl-C or SIGTERM.
 
     Nodes are asked which chain and shard they serve, unless --chain and --shard say so; each makes a network with a
-    path of its own, and that of the first URL is on /.
+    path of its own, and that of the first URL is on /. The name of a chain stands for public endpoints, for a first
+    look.
     Flags win over environment variables (RPCACCEL_LISTEN, RPCACCEL_REDIS__URL, …), those over the file.
 
     Examples:
+    rpcaccel serve harmony
     rpcaccel serve https://api.s0.t.hmny.io
     rpcaccel serve https://a.example,weight=3 https://b.example,id=backup
     rpcaccel serve https://api.s0.t.hmny.io https://api.s1.t.hmny.io

@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_origin
 
 import msgspec
@@ -163,6 +164,8 @@ class UrlNetwork(NamedTuple):
     """The nodes, each written URL[,weight=N][,id=NAME]."""
     chain_id: int | None = None
     """The chain id that the nodes must serve; None: the one that most of them claim."""
+    more: Mapping[str, Any] = MappingProxyType({})
+    """Further settings of the network, by key."""
 
 
 class Loaded(NamedTuple):
@@ -230,6 +233,7 @@ def node_flags(networks: Iterable[UrlNetwork]) -> list[Flag]:
         ]
         if network.chain_id is not None:
             flags.append(Flag((*path, "chain_id"), network.chain_id, "the command line"))
+        flags += [Flag((*path, key), value, "the command line") for key, value in network.more.items()]
     return flags
 
 

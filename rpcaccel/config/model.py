@@ -229,7 +229,8 @@ class NetworkSettings(Section):
     """One chain or shard served here, under /NAME."""
 
     chain: ChainName = "harmony"
-    """"harmony", or "ethereum" for any other EVM chain."""
+    """"harmony", "arbitrum", "avalanche", "base", "bnb", "gnosis", "optimism", "polygon", or "ethereum" for any other
+    EVM chain."""
     shard: Whole = Field(default=0, ge=0, le=65_535, examples=[0])
     """The shard that the nodes serve, on a chain that has shards."""
     chain_id: Whole | None = Field(default=None, ge=0, lt=1 << 64, examples=[1_666_600_000])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
+from urllib.parse import urlsplit
+
 import pytest
 from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.chains import ChainError
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.config.value_types import named_nodes
 from rpcaccel.core.agreement.equality import comparable
 from rpcaccel.core.plan.rules import UNKNOWN_RULE, CacheClass, Spelling
 from rpcaccel.core.replies.error_rules import classify
@@ -53,6 +58,50 @@ def test_every_file_is_a_chain_and_each_loads() -> None:
         assert chain.name == name
         assert len(chain.rules) > 100
         assert chain.errors.default.kind is FailureKind.UNKNOWN
+
+
+@pytest.mark.parametrize("name", chains.names())
+def test_public_endpoints_are_urls_of_one_chain_with_the_day_of_the_list(name: str) -> None:
+    chain = chains.load(name)
+    assert [one.shard for one in chain.public] == sorted({one.shard for one in chain.public})
+    assert chain.public[0].shard == 0
+    for one in chain.public:
+        assert date.fromisoformat(one.looked_at) >= date(2026, 11, 29)
+        assert not chain.chain_ids or one.chain_id in chain.chain_ids
+        assert len(set(one.endpoints)) == len(one.endpoints) > 0
+        for url, node in zip(one.endpoints, named_nodes(one.endpoints), strict=True):
+            assert urlsplit(url).scheme == "https"
+            assert NodeSettings.model_validate(node).id
+
+
+def test_a_chain_id_is_claimed_by_one_file_at_most() -> None:
+    every = [chains.load(name) for name in chains.names()]
+    claimed = [chain_id for chain in every for chain_id in chain.chain_ids]
+    assert sorted(claimed) == sorted(set(claimed)) == [10, 56, 100, 137, 8453, 42161, 43114]
+    assert all(bool(chain.chain_ids) == bool(chain.base) for chain in every)
+    assert all(chains.of_chain_id(chain_id) in every for chain_id in claimed)
+    assert chains.of_chain_id(1337) is chains.of_chain_id(None) is None
+
+
+@pytest.mark.parametrize("name", [name for name in chains.names() if chains.load(name).base])
+def test_a_chain_with_a_base_differs_from_it_and_drops_none_of_its_methods(name: str) -> None:
+    own = chains.load(name)
+    base = chains.load(own.base)
+    told = ("block_time", "finality_depth", "provable", "rules")
+    assert any(getattr(own, member) != getattr(base, member) for member in told)
+    assert {rule.method for rule in base.rules} <= {rule.method for rule in own.rules}
+    for rule in base.rules:
+        assert own.rules.get(rule.method).cache is rule.cache
+    assert own.finality == "tag"
+    assert own.finality_depth >= base.finality_depth
+
+
+def test_what_a_chain_hashes_otherwise_than_ethereum_is_not_judged() -> None:
+    polygon, avalanche = chains.load("polygon"), chains.load("avalanche")
+    assert not polygon.provable.transactions
+    assert not any(polygon.rules.get(method).shows for method in ("eth_getLogs", "eth_getTransactionReceipt"))
+    assert not avalanche.provable.header.members
+    assert chains.load("base").provable == chains.load("ethereum").provable
 
 
 def test_a_chain_is_read_once() -> None:

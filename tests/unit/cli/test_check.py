@@ -152,6 +152,7 @@ def test_what_cannot_be_checked_is_exit_code_2(arguments: list[str], capsys: pyt
 
 def test_urls_are_told_from_files_by_their_look() -> None:
     assert split(["a.toml", "http://a", "ftp://b"]) == (["http://a", "ftp://b"], ["a.toml"])
+    assert split(["harmony", "harmny"]) == (["harmony"], ["harmny"])
 
 
 def test_a_node_that_was_not_reached_has_an_empty_row() -> None:

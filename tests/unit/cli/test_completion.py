@@ -32,6 +32,11 @@ def test_nothing_is_offered_where_no_proxy_answers() -> None:
     assert completion.networks(nowhere, "") == []
 
 
+def test_chains_are_offered_where_nodes_are_named() -> None:
+    assert completion.chain_names("har") == ["harmony"]
+    assert {"ethereum", "polygon"} <= set(completion.chain_names(""))
+
+
 async def test_nodes_and_networks_of_a_running_proxy_are_offered(admin: Admin) -> None:
     def offered(names: Callable[[typer.Context, str], list[str]], begun: str) -> list[str]:
         return names(context(admin.address), begun)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rpcaccel import chains
 from rpcaccel.cli.discovery import assumed, discover, is_open
 from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NodeSettings
@@ -79,13 +80,25 @@ async def test_nodes_that_say_alike_make_one_network_and_the_first_ones_comes_fi
 
 
 async def test_where_two_chains_would_be_called_alike_their_ids_name_them() -> None:
-    networks, _ = await found(Node(ethereum(137)), Node(ethereum(1)), Node(harmony(1)), Node(harmony(1, TESTNET)))
+    networks, _ = await found(Node(ethereum(1337)), Node(ethereum(1)), Node(harmony(1)), Node(harmony(1, TESTNET)))
     assert [(network.name, network.chain_id) for network in networks] == [
-        ("ethereum-137", 137),
+        ("ethereum-1337", 1337),
         ("ethereum-1", 1),
         ("harmony-s1-1666600001", MAINNET + 1),
         ("harmony-s1-1666700001", TESTNET + 1),
     ]
+
+
+@pytest.mark.parametrize("name", [name for name in chains.names() if chains.load(name).base])
+async def test_nodes_of_a_chain_with_a_table_are_known_by_their_chain_id_and_the_new_name_is_said(name: str) -> None:
+    (chain_id,) = chains.load(name).chain_ids
+    networks, notes = await found(Node(ethereum(chain_id)))
+    assert networks == [UrlNetwork(name, name, 0, ("http://a",))]
+    (note,) = notes
+    assert f"/{name} " in note
+    assert "--chain ethereum" in note
+    networks, notes = await found(Node(ethereum(chain_id)), chain="ethereum")
+    assert ([network.name for network in networks], notes) == (["ethereum"], [])
 
 
 async def test_a_node_that_tells_no_chain_id_is_one_of_its_shard() -> None:

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rpcaccel import chains
-from rpcaccel.cli.findings import FAR_BEHIND, Finding, find, judge, probe_network
+from rpcaccel.cli.findings import FAR_BEHIND, Finding, find, hints, judge, probe_network
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -223,3 +223,16 @@ async def test_nodes_are_asked_at_the_same_time() -> None:
         urls = [str((await stack.enter_async_context(TestServer(app))).make_url("/")) for _ in range(3)]
         made = await probe_network("net", network(nodes=[f"{url},id=n{i}" for i, url in enumerate(urls)]))
     assert ["503" in found.trouble for found in made] == [True, True, True]
+
+
+def test_a_chain_id_of_a_table_that_knows_more_is_a_hint_once_a_network() -> None:
+    polygon = [finding(chain="ethereum", chain_id=137), finding(chain="ethereum", chain_id=137)]
+    (hint,) = hints(polygon)
+    assert 'chain = "polygon"' in hint
+    assert hints([finding(chain="polygon", chain_id=137), finding(chain="ethereum", chain_id=1), finding()]) == []
+
+
+async def test_a_node_of_no_chain_is_asked_once_by_the_call_that_chains_of_a_kind_share() -> None:
+    node = Said({"eth_chainId": REFUSAL, "hmyv2_blockNumber": REFUSAL, "eth_blockNumber": REFUSAL})
+    await find(finding(), node, chains.load("harmony"), 1.0)
+    assert node.asked.count("eth_blockNumber") == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rpcaccel import chains
 from rpcaccel.cli.options import NodeSource, settings_from, source
 from rpcaccel.config.errors import ConfigError
 
@@ -67,3 +68,41 @@ def test_settings_of_the_network_that_the_nodes_name_are_no_fault_before_they_do
     assert settings_from(given).networks["harmony-s1"].balancer == "peak_ewma"
     with pytest.raises(ConfigError, match="harmony-s1"):
         settings_from(source(["http://a"], None, "ethereum", None))
+
+
+@pytest.mark.parametrize("name", chains.names())
+def test_the_name_of_a_chain_serves_its_public_endpoints_modestly_and_says_whose_they_are(name: str) -> None:
+    public = chains.load(name).public[0]
+    given = source([name], None, None, None)
+    (network,) = settings_from(given).networks.values()
+    assert (network.chain, network.chain_id, network.examine) == (name, public.chain_id, False)
+    assert [node.url.reveal().rstrip("/") for node in network.nodes] == [url.rstrip("/") for url in public.endpoints]
+    assert (network.block_time or chains.load(name).block_time) >= 2.0
+    (note,) = given.notes
+    assert "for a first look" in note
+    assert public.looked_at in note
+
+
+def test_names_of_chains_are_networks_of_their_own_and_a_shard_has_endpoints_of_its_own() -> None:
+    two = settings_from(source(["harmony", "ethereum", "harmony"], None, None, None)).networks
+    assert [*two] == ["harmony-s0", "ethereum"]
+    one = settings_from(source(["harmony"], None, "harmony", 1)).networks["harmony-s1"]
+    assert (one.shard, one.chain_id) == (1, 1_666_600_001)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "chain", "shard", "said"),
+    [
+        (["harmny"], None, None, "found 'harmny', expected a URL such as .*arbitrum, .*harmony"),
+        (["harmony", "https://a"], None, None, "give names or URLs"),
+        (["https://a", "b"], None, None, "found 'b'"),
+        (["harmony"], "ethereum", None, "--chain ethereum contradicts harmony"),
+        (["harmony"], None, 7, "no public endpoints of shard 7"),
+        (["ethereum"], None, 1, "no public endpoints of shard 1"),
+    ],
+)
+def test_a_name_that_serves_nothing_is_an_error_that_says_why(
+    nodes: list[str], chain: str | None, shard: int | None, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        source(nodes, None, chain, shard)

@@ -71,4 +71,4 @@ def test_the_network_that_the_page_shows_is_valid_but_for_the_file_that_is_not_t
 
 
 def test_every_chain_there_is_has_a_row() -> None:
-    assert re.findall(r"^\| \[`(\w+)`\]", PAGE, re.M) == sorted(chains.names(), reverse=True)
+    assert sorted(re.findall(r"^\| \[`(\w+)`\]", PAGE, re.M)) == [*chains.names()]
