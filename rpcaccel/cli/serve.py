@@ -62,7 +62,6 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 
     Examples:
     rpcaccel serve harmony
-    rpcaccel serve https://api.s0.t.hmny.io
     rpcaccel serve https://a.example,weight=3 https://b.example,id=backup
     rpcaccel serve https://api.s0.t.hmny.io https://api.s1.t.hmny.io
     rpcaccel serve --chain ethereum http://127.0.0.1:8545 --memory 1GB
