@@ -206,8 +206,8 @@ def hints(findings: Sequence[Finding]) -> list[str]:
         known = chains.of_chain_id(one.chain_id)
         if known is not None and one.chain and one.chain == known.base:
             said[one.network] = (
-                f"{one.network}: {one.chain} serves the chain id {one.chain_id}, of which the table"
-                f' chain = "{known.name}" knows more'
+                f'{one.network}: the nodes have the chain id {one.chain_id}: chain = "{known.name}" knows more of it'
+                f' than chain = "{one.chain}"'
             )
     return list(said.values())
 
