@@ -75,12 +75,16 @@ class Judge:
 
     Then a served head that was left at once may be missing, but not more: what the client has must link, block by
     block, without gap or double, must consist of blocks of branches that were served, and must end at the served head.
+
+    Args:
+        believable: tips of branches that no follower could know to be false (LiveWorld.believable).
     """
 
-    def __init__(self, tree: Tree, served: Sequence[str], client: LiveClient) -> None:
+    def __init__(self, tree: Tree, served: Sequence[str], client: LiveClient, believable: Sequence[str] = ()) -> None:
         self.tree, self.served, self.client = tree, served, client
-        self.lives = list(served[max(0, client.known - 1) :])
-        """The heads that were served in the client's life, and before it since everything had been sent."""
+        self.lives = [*served[max(0, client.known - 1) :], *believable]
+        """The heads that were served in the client's life, and before it since everything had been sent; and those
+        that could not be told from served ones."""
         self.start = served[client.joined_at - 1]
         """The served head when the client came."""
 

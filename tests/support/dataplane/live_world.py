@@ -140,6 +140,9 @@ class LiveWorld:
         self.sent: list[OnItsWay] = []
         self.served: list[str] = []
         """The hashes of the served heads, one after the other."""
+        self.believable: list[str] = []
+        """The tips of branches that were never served, of which nodes gave blocks by number and by hash while the
+        served head was far above: nothing tells such a branch from that of this head until it is reached."""
         self.known = 0
         self.vain = 0
         """Calls that were lost, or answered with nothing or by a liar."""

@@ -52,6 +52,8 @@ class Streams(RuleBasedStateMachine):
         self.dead: set[int] = set()
         self.lied = False
         """Has a node given blocks of another branch? Where the head jumps far, it may be believed."""
+        self.far_lie = ""
+        """The tip of the branch of which all nodes gave blocks by number since the head jumped far."""
         self.rested = 0.0, 0
         """When everything had last been sent, and how many calls had been in vain by then."""
 
@@ -67,7 +69,7 @@ class Streams(RuleBasedStateMachine):
         assert not self.world.errors, self.world.errors
         for client in list(self.world.clients):
             if client.judged < len(client.sink.sent):  # served heads that are added make nothing wrong
-                Judge(self.world.tree, self.world.served, client).look(at_rest=False)
+                Judge(self.world.tree, self.world.served, client, self.world.believable).look(at_rest=False)
                 client.judged = len(client.sink.sent)
             if client.sink.closed:
                 self._was_cut(client)
@@ -204,13 +206,16 @@ class Streams(RuleBasedStateMachine):
         lies = tree.grow(low.hash, depth + far)
         for node in self.world.nodes:
             node.lies, node.forgets = lies, True
-        self.lied = True
+        self.lied, self.far_lie = True, lies
         self.advance_far(far)
 
     @precondition(lambda self: self.kind == "ethereum")
     @rule(which=st.integers(0, 2))
     def a_node_forgets_what_was_left_or_keeps_it(self, which: int) -> None:
-        self.world.nodes[which].forgets ^= True
+        node = self.world.nodes[which]
+        node.forgets ^= True
+        if self.far_lie and not node.forgets:
+            self.world.believable.append(self.far_lie)
 
     @rule()
     def settings_change(self) -> None:
@@ -272,15 +277,38 @@ class Streams(RuleBasedStateMachine):
         self.world.calm()
         for client in list(self.world.clients):
             if not client.sink.closed:
-                Judge(self.world.tree, self.world.served, client).look(at_rest=True)
+                Judge(self.world.tree, self.world.served, client, self.world.believable).look(at_rest=True)
         self.every_stream_is_one_of_the_served_branch()
-        self.rested = self.world.clock.now(), self.world.vain
+        self.rested, self.far_lie = (self.world.clock.now(), self.world.vain), ""
 
 
 class FinalStreams(Streams):
     """The same on a chain whose blocks are final at once."""
 
     kind = "harmony"
+
+
+def test_a_false_branch_that_nodes_give_by_number_and_by_hash_below_a_far_head_is_left_at_that_head() -> None:
+    story = Streams()
+    story.some_subscribe([(HEADS, None)])
+    story.the_head_goes_far_while_all_nodes_lie(depth=1, far=65)
+    story.calls_end()
+    story.a_node_forgets_what_was_left_or_keeps_it(which=0)
+    story.a_node_forgets_what_was_left_or_keeps_it(which=2)
+    story.everything_arrives()
+    story.teardown()
+
+
+def test_a_client_is_not_sent_what_it_has_of_a_branch_that_is_served_again_before_it_was_sent_another() -> None:
+    story = Streams()
+    story.some_subscribe([(HEADS, None)])
+    story.everything_arrives()
+    story.reorganise(depth=3, more=0, nodes={0, 1}, told=True, gaps=[])
+    story.calls_end()
+    story.a_client_resumes((LOGS, FILTERS[1]), missed=0)
+    story.world.tell(story.tips[0])
+    story.everything_arrives()
+    story.teardown()
 
 
 @pytest.mark.hypothesis
