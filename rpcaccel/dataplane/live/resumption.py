@@ -88,7 +88,9 @@ class Resumption:
         self._context = context
         self._branch = context.branch
         self._to = subscription
-        self._next = first
+        self._first = self._next = first
+        self._sent = False
+        """Was the subscription sent anything yet?"""
         self._came = came
         self._arrived = context.branch.reached(came)
         """Has the branch been at the head that was served when the client came?"""
@@ -96,6 +98,10 @@ class Resumption:
         """Has the branch another block in the place of that head?"""
         self._fork: int | None = None
         """The lowest height of the reorganisation that is under way: no block has been appended after it."""
+        self._shared = came.number
+        """The height up to which the branch is the one on which the client came."""
+        self._seen: set[str] = set()
+        """Blocks of the branch on which the client came that were abandoned. As many as the window holds at most."""
         self._ahead = first > came.number + 1
         """Has the client seen blocks that were not served here yet? It may know of a reorganisation, too."""
         self._room_bytes = min(MAX_UNREAD_BYTES, subscription.session.queue // 2)
@@ -117,7 +123,14 @@ class Resumption:
         on, also where the client wants to begin above."""
         block = move.block
         if isinstance(move, Appended):
-            came, self._fork = self._came, None
+            came = self._came
+            if self._fork is not None and self._arrived:
+                self._shared = min(self._shared, self._fork - 1)
+            self._fork = None
+            if block.hash in self._seen:  # the client need not be told of a branch that was left unsent
+                self._shared = block.number
+                if not self._sent:
+                    self._next = max(self._next, min(self._first, block.number + 1))
             if block.number == came.number or (block.number > came.number and not came.hash):
                 self._left = block.hash != came.hash and bool(came.hash)
                 self._arrived = self._arrived or not self._left
@@ -126,6 +139,8 @@ class Resumption:
         self._arrived = self._arrived or block.hash == self._came.hash  # it was below the window
         if self._arrived and not self._ahead:
             self._next = min(self._next, self._fork)
+            if block.number <= self._shared:
+                self._seen.add(block.hash)
         if block.hash == self._sending:
             self._sending = ""
         for place, (sent, _) in enumerate(self._own):
@@ -230,7 +245,7 @@ class Resumption:
                 raise NotFetched("a block that was sent is not on the branch", lacked=True)
             last = None
             for block in branch.after(self._next - 1, 1):
-                self._to.head(block)
+                self._head(block)
                 self._own.append((block, ()))
                 self._went(block.number)
 
@@ -242,7 +257,7 @@ class Resumption:
         for block in blocks:
             if not await self._room():
                 break
-            self._to.head(block)
+            self._head(block)
             self._went(block.number)
             last = block
         if not blocks:
@@ -266,6 +281,10 @@ class Resumption:
                 raise NotFetched(f"block {block.number} does not link to the one before", lacked=True)
             last = block
         return blocks
+
+    def _head(self, block: LiveBlock) -> None:
+        self._sent = True
+        self._to.head(block)
 
     def _went(self, number: int, blocks: int = 1) -> None:
         """Note that blocks up to this number were sent."""
@@ -310,6 +329,7 @@ class Resumption:
                 if not await self._room() or not stand():
                     return place
             unlooked += len(log.text)
+            self._sent = True
             self._to.logs((log,), removed=removed)
         return len(logs)
 
