@@ -370,11 +370,12 @@ class Planner:
                            final_at_once=self._final_at_once)  # fmt: skip
 
     def _send_key(self, shape: Shape, view: ChainSnapshot) -> bytes | None:
-        """The flight key of a raw transaction: byte-identical ones share a flight, other writes never (rule of truth
-        7)."""
+        """The flight key of a raw transaction: byte-identical ones that go to the same nodes share a flight, other
+        writes never (rule of truth 7)."""
         if not view.known:
             return None
-        return cache_key.cache_key(self._tag(view), shape.method, cache_key.SCOPE_SEND, shape.params)
+        key = cache_key.cache_key(self._tag(view), shape.method, cache_key.SCOPE_SEND, shape.params)
+        return key + b":" + self.routes.tag_of(shape.method).encode()
 
 
 def full_method(method: str, prefix: str) -> str:

@@ -17,6 +17,7 @@ from rpcaccel.simnode.server.factories import ethereum_chain, ethereum_nodes, ha
 from tests.support.fleet import GatedNode, gated_nodes
 from tests.support.proxy import Proxy, Reply, proxying
 from tests.support.waiting import until
+from tests.support.wallet import signed
 from tests.unit.dataplane.engine.test_full_proofs import FULL, hash_of, unknown
 from tests.unit.dataplane.engine.test_proofs import BY_NUMBER, HASH, NUMBER, PLAIN, TRANSACTION, changes, recorded
 
@@ -105,6 +106,18 @@ async def test_a_transaction_goes_to_the_named_node_alone() -> None:
     async with harmony_nodes(3) as nodes, proxying(nodes, **MAY) as proxy:
         await say(proxy, ("eth_sendRawTransaction", "0x01"), node="node-2")
         assert [node.counts.asked("eth_sendRawTransaction") for node in nodes] == [0, 0, 1]
+
+
+async def test_a_transaction_joins_none_of_the_same_bytes_that_another_call_sent_to_a_node_of_its_choice() -> None:
+    send = "eth_sendRawTransaction", signed()
+    async with gated_nodes(3) as nodes, proxying(nodes, **MAY) as proxy:
+        nodes[0].hold(send[0])
+        chosen = asyncio.create_task(say(proxy, send, node="node-0"))
+        await nodes[0].arrived.wait()
+        assert (await asyncio.wait_for(say(proxy, send), 30)).cache == "miss"
+        assert nodes[1].counts.asked(send[0]) + nodes[2].counts.asked(send[0])
+        nodes[0].release()
+        await chosen
 
 
 async def test_several_nodes_agree_for_one_call_and_the_answer_is_kept_for_such_calls() -> None:
