@@ -257,7 +257,7 @@ class Engine(FetchContext):
         one?"""
         if plan.flight_key is None or now - entry.stored_at > plan.rule.max_age + plan.rule.stale:
             return False
-        if plan.flight_key not in self.flights:
+        if plan.flight_key not in self.flights and not plan.rule.kept_only:
             self._fetch_for_all(network, plan, sole=False)
         return True
 

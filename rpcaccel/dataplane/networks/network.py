@@ -191,12 +191,13 @@ class Network:
         Raises:
             DirectiveError: the network has no such nodes.
         """
-        nodes = self.pool.nodes
-        named = {name for node in nodes for name in (node.id, *node.tags)}
-        if directives.node and directives.node not in named:
+        name = directives.node
+        nodes = [node for node in self.pool.nodes if not name or name == node.id or name in node.tags]
+        if name and not nodes:
             raise DirectiveError(f"X-Rpcaccel-Node: expected the id or a tag of a node of {self.name}")
         if directives.agree > len(nodes):
-            raise DirectiveError(f"X-Rpcaccel-Agree: expected at most {len(nodes)}, the nodes of {self.name}")
+            which = f"that X-Rpcaccel-Node names in {self.name}" if name else f"of {self.name}"
+            raise DirectiveError(f"X-Rpcaccel-Agree: expected at most {len(nodes)}, the nodes {which}")
         made = copy(self)
         made.planner = self.planner.changed(directives.changed, directives.routed(self.planner.routes))
         made.proves = self.proves or directives.prove

@@ -86,6 +86,25 @@ async def test_only_asks_no_node(tmp_path: Path) -> None:
         assert proxy.asked(BLOCK[0]) == 1
 
 
+async def test_only_asks_no_node_for_what_is_stale_either() -> None:
+    now = [1000.0]
+    net = {"rules": {"net_peerCount": {"max_age": "5s", "stale": "30s"}}}
+    async with harmony_nodes(1) as nodes, proxying(nodes, net=net, clock=lambda: now[0], **MAY) as proxy:
+        await say(proxy, ("net_peerCount",))
+        now[0] += 10
+        assert (await say(proxy, ("net_peerCount",), cache="only")).cache == "memory"
+        await until(lambda: not len(proxy.worker.engine.flights))
+        assert proxy.asked("net_peerCount") == 1
+
+
+async def test_no_more_nodes_agree_than_a_call_names() -> None:
+    async with harmony_nodes(3) as nodes, proxying(nodes, **MAY) as proxy:
+        refused = await say(proxy, BALANCE, agree="2", node="node-1")
+        assert (refused.status, refused.error["message"]) == (
+            400, "X-Rpcaccel-Agree: expected at most 1, the nodes that X-Rpcaccel-Node names in harmony-s0")  # fmt: skip
+        assert proxy.worker.engine.tally.network("harmony-s0").failed == {}
+
+
 async def test_a_node_is_named_by_its_id_or_a_tag() -> None:
     async with harmony_nodes(3) as nodes:
         listed = [{"id": node.name, "url": node.url, "tags": ["paid"] if at else []} for at, node in enumerate(nodes)]
