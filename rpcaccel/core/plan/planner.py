@@ -222,6 +222,8 @@ class Planner:
             flight_key = head_key + b":" + shape.route_params
         else:
             flight_key = key if pattern.joins == "key" and key is not None else head_key or key
+        if pattern.tag and flight_key is not None:  # who may ask others neither waits for these nor fails with them
+            flight_key += b":" + pattern.tag.encode()
         if pattern.routes_by == "params":
             route_key = pattern.route_key + shape.route_params
         else:
@@ -374,8 +376,7 @@ class Planner:
         writes never (rule of truth 7)."""
         if not view.known:
             return None
-        key = cache_key.cache_key(self._tag(view), shape.method, cache_key.SCOPE_SEND, shape.params)
-        return key + b":" + self.routes.tag_of(shape.method).encode()
+        return cache_key.cache_key(self._tag(view), shape.method, cache_key.SCOPE_SEND, shape.params)
 
 
 def full_method(method: str, prefix: str) -> str:
