@@ -5,6 +5,8 @@ import { told } from "./units.js";
 
 const LABELS = {
   workers: ["Workers", "processes"],
+  tls_cert: ["Certificate for HTTPS and WSS"],
+  tls_key: ["Key of the certificate"],
   worker_timeout: ["A silent worker is replaced after"],
   drain_timeout: ["Time to finish at shutdown"],
   drain_linger: ["Open connections are answered at shutdown"],
