@@ -6,7 +6,7 @@ WebSocket. The header wins where both are given.
     X-Rpcaccel-Cache   cache   no-store: nothing kept is given, and the answer is not kept
                                refresh: nothing kept is given, and the answer is kept
                                only: no node is asked
-    X-Rpcaccel-Node    node    the id or a tag of the nodes that alone may be asked; no-store holds, unless refresh does
+    X-Rpcaccel-Node    node    the id or a tag of the nodes that alone may be asked; no-store holds as well
     X-Rpcaccel-Agree   agree   1 to 5: so many nodes must give the same answer to a read
     X-Rpcaccel-Prove   prove   1: what can be proved is proved before it is given
 
@@ -24,7 +24,7 @@ from urllib.parse import unquote_plus
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.core.plan.rules import ID_OR_TAG, Routes, Rule, TagRoute
+from rpcaccel.core.plan.rules import Routes, Rule
 from rpcaccel.core.wire.printable import printable
 
 _T = TypeVar("_T")
@@ -57,14 +57,13 @@ class Directives(Struct, frozen=True, kw_only=True):
 
     def changed(self, rule: Rule) -> Rule:
         """The rule of a method under these directives."""
-        pinned = bool(self.node) and not self.cache
         prove = rule.prove or (self.prove and bool(rule.part))
         agree = max(rule.agree, self.agree) if rule.agreeable and not prove else 1 if prove else rule.agree
         origin = "X-Rpcaccel-Prove" if prove > rule.prove else "X-Rpcaccel-Agree" if agree > rule.agree else rule.origin
         return replace(
             rule,
-            fresh=self.cache in ("no-store", "refresh") or pinned,
-            unkept=self.cache == "no-store" or pinned,
+            fresh=self.cache in ("no-store", "refresh") or bool(self.node),
+            unkept=self.cache == "no-store" or bool(self.node),
             kept_only=self.cache == "only",
             agree=agree,
             prove=prove,
@@ -73,31 +72,35 @@ class Directives(Struct, frozen=True, kw_only=True):
         )
 
     def routed(self, routes: Routes) -> Routes:
-        """The routes of a network under these directives."""
-        return Routes((TagRoute(("*",), ID_OR_TAG + self.node),)) if self.node else routes.otherwise(self.tag)
+        """The routes of a network under these directives. What a route demands of nodes holds for a named node too."""
+        return routes.among(self.node, self.tag) if self.node else routes.otherwise(self.tag)
 
 
 NO_DIRECTIVES = Directives()
 
 
 def read_directives(
-    header: Callable[[str, str], str], query: str, allowed: frozenset[DirectiveName], own: Directives = NO_DIRECTIVES
+    header: Callable[[str, list[str]], list[str]],
+    query: str,
+    allowed: frozenset[DirectiveName],
+    own: Directives = NO_DIRECTIVES,
 ) -> Directives:
     """The directives of a request. Raises DirectiveError.
 
     Args:
-        header: gives the value of a header in lower case, or the default.
-        query: the query of the URL, without the question mark.
+        header: gives the values of a header, by its name in lower case, or the default.
+        query: the query of the URL, without the question mark. Where nothing is allowed it is not read, because other
+            programs may mean something else by such names.
         allowed: the directives that the client may give.
         own: those that hold for the client's calls in any case.
     """
     given = dict[str, str]()
-    if query:
+    if query and allowed:
         for name, value in _PARAMETER.findall(query):
             given.setdefault(name, unquote_plus(value))
     for name, title in zip(DIRECTIVE_NAMES, DIRECTIVE_HEADERS, strict=True):
-        if value := header(title, ""):
-            given[name] = value
+        if values := header(title, []):
+            given[name] = ", ".join(values)
     if not given:
         return own
     for name in given:
@@ -111,8 +114,9 @@ def read_directives(
         prove=_one_of("prove", given, _PROVE) or False,
         tag=own.tag,
     )
-    if asked.cache == "only" and asked.node:
-        raise DirectiveError("X-Rpcaccel-Cache: only asks no node, so X-Rpcaccel-Node cannot be followed")
+    if given.get("cache") and asked.cache != "no-store" and asked.node:
+        why = "what the nodes say that a call names is not kept, and a named node is asked"
+        raise DirectiveError(f"X-Rpcaccel-Cache: {asked.cache} cannot be followed beside X-Rpcaccel-Node: {why}")
     return asked
 
 

@@ -174,6 +174,7 @@ class Worker:
         if self._disk is not None:
             self._disk.resize(settings.disk.size)
         self.live.adopt(self.state.networks, settings.http.websocket)
+        self.engine.private.keep_of(self.state.networks)
         self._settings = settings
         self._front.settings = self._calls.settings = settings.http
         self._calls.errors.params = settings.errors.params
@@ -199,6 +200,7 @@ class Worker:
         self.state.see(heads)
         if network is not None and network.view.head > before >= 0:
             self._later(in_turns(self.engine.refresh.head_moved(network)))
+            self.engine.tell_due(network)
         if network is not None:
             self.live.see(heads)
 

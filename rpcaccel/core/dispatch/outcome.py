@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.plan.rules import ID_OR_TAG, CacheClass
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy, uniform_code
 from rpcaccel.core.stats.counters import AnswerSource, Step
@@ -101,15 +101,18 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
 def fault_of(plan: Plan, outcome: Outcome) -> ErrorFault:
     """Whose doing the error of a call is.
 
-    It is the client's where every node would say the same (params, a revert, a block yet to come) and where no node
-    here has what is asked (a method, a role, old state), because a client can ask for that as often as it likes while
-    nothing is wrong. The death of the one node that had it is told by the state of that node.
+    It is the client's where every node would say the same (params, a revert, a block yet to come), where no node here
+    has what is asked (a method, a role, old state), and where the client named the nodes, because a client can ask for
+    that as often as it likes while nothing is wrong. The death of the one node that had it is told by the state of that
+    node.
     """
     if outcome.source is AnswerSource.REFUSED:
         return "refused"
     kind = outcome.kind
     if kind is None:
         return "service"
+    if plan.tag.startswith(ID_OR_TAG):  # the client named the nodes
+        return "client"
     if kind is FailureKind.NODE_BEHIND:
         return "client" if plan.block is not None and plan.block > outcome.block else "service"
     return "client" if policy(kind).fault in {"client", "lack"} else "service"

@@ -6,6 +6,8 @@ the oldest transaction is dropped first.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+
 import msgspec
 from msgspec import Struct
 
@@ -118,3 +120,63 @@ def _get(table: dict[tuple[str, bytes], _Holders], key: tuple[str, bytes], now: 
         del table[key]
         return ()
     return found.nodes
+
+
+MAX_PRIVATE, MAX_PRIVATE_BYTES = 1000, 16 << 20
+"""Transactions of one worker that wait to be told to all nodes, and bytes of their params."""
+
+
+class PrivateSend(Struct, frozen=True):
+    """A transaction that was told to one node alone, and is told to all where no block has it in time."""
+
+    network: str
+    hash: bytes
+    """The transaction's hash as JSON text (with quotes), as its node gave it."""
+    method: str
+    params: bytes
+    due: int
+    """The head at which it is looked up."""
+    lookups: int = 20
+    """Blocks within which it can be looked up; else it is told to nobody more."""
+
+
+class PrivateSends:
+    """The transactions that wait to be told to all nodes."""
+
+    __slots__ = ("_bytes", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, bytes], PrivateSend] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} private transactions>"
+
+    def add(self, one: PrivateSend) -> bool:
+        """Let a transaction wait, once; False where there is no room for it."""
+        if (one.network, one.hash) in self._waiting:
+            return True
+        size = len(one.params)
+        if len(self) >= MAX_PRIVATE or self._bytes + size > MAX_PRIVATE_BYTES:
+            return False
+        self._waiting[one.network, one.hash] = one
+        self._bytes += size
+        return True
+
+    def take_due(self, network: str, head: int, most: int) -> list[PrivateSend]:
+        """Take out at most so many transactions of a network that are due at this head, the oldest first."""
+        due = [one for one in self._waiting.values() if one.network == network and one.due <= head][:most]
+        self._forget(due)
+        return due
+
+    def keep_of(self, networks: Container[str]) -> None:
+        """Forget the transactions of all other networks."""
+        self._forget([one for one in self._waiting.values() if one.network not in networks])
+
+    def _forget(self, some: Iterable[PrivateSend]) -> None:
+        for one in some:
+            del self._waiting[one.network, one.hash]
+            self._bytes -= len(one.params)

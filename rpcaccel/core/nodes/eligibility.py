@@ -231,11 +231,20 @@ def _kept_out(node: Node) -> Ineligibility:
     return Ineligibility.DRAINED if node.drained else Ineligibility.BARRED
 
 
+def _in_words(tag: str) -> str:
+    """What the tag of a plan asks for."""
+    if not tag.startswith(ID_OR_TAG):
+        return f"tag {tag}"
+    _, name, also = tag.split(ID_OR_TAG)
+    return f"name or tag {name}, and the tag {also}" if also else f"name or tag {name}"
+
+
 def is_named(node: Node, tag: str) -> bool:
-    """Has the node the tag of a plan? After ID_OR_TAG, its id will do as well."""
+    """Has the node what the tag of a plan asks for?"""
     if not tag.startswith(ID_OR_TAG):
         return tag in node.tags
-    return tag[1:] == node.id or tag[1:] in node.tags
+    _, name, also = tag.split(ID_OR_TAG)
+    return (name == node.id or name in node.tags) and (not also or also in node.tags)
 
 
 def _parked(node: Node, plan: Plan, now: float) -> Ineligibility:
@@ -354,7 +363,7 @@ def sentence(node: Node, why: Ineligibility, plan: Plan, now: float) -> str:
         rest=_seconds(node.parking.until - now),
         method_rest=_seconds(node.parking.of(plan.rule.method, plan.content) - now),
         breaker_rest=_breaker_rest(node, now),
-        tag=f"name or tag {plan.tag[1:]}" if plan.tag.startswith(ID_OR_TAG) else f"tag {plan.tag}",
+        tag=_in_words(plan.tag),
         barred=node.barred,
         quota_rest=_seconds((node.quota.parked_until(now) or now) - now if node.quota else 0.0),
         ejected_rest=_seconds(node.ejected_until - now),

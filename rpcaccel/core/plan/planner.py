@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from math import inf
 from typing import Literal
 
 from msgspec import Struct
@@ -75,14 +76,17 @@ class Pattern(Struct, frozen=True, gc=False):
 
 _LOOKED_AT = 128
 """Remembered plans that are looked at in one step."""
-_MOST_PATTERNS = 512
+_MOST_PATTERNS, _MOST_CHANGED_PATTERNS = 512, 32
 """Patterns that are remembered at one snapshot: clients choose the blocks that calls are about."""
+MOST_CHANGED_METHODS = 16
+"""Methods that a planner with changed rules remembers: clients may bring about many such planners."""
 
 
 class Planner:
     """Makes the plans of one network, for one event loop."""
 
-    __slots__ = ("_change", "_final_at_once", "_hash_key", "_memos", "_network", "_pattern_view", "_patterns", "_plans",
+    __slots__ = ("_change", "_final_at_once", "_hash_key", "_memos", "_most_methods", "_most_patterns",
+                 "_network", "_pattern_view", "_patterns", "_plans",
                  "_prefixes", "_readers", "_rules", "_scope", "_tagged", "_tags", "routes")  # fmt: skip
 
     def __init__(
@@ -98,6 +102,7 @@ class Planner:
     ) -> None:
         """`memos`: the budget in which remembered plans are counted."""
         self._memos = memos or Memos()
+        self._most_patterns, self._most_methods = _MOST_PATTERNS, inf
         self._change: Callable[[Rule], Rule] | None = None
         """Changes the rules; None: they are as the table has them."""
         self._network = network
@@ -127,6 +132,7 @@ class Planner:
         needed, since a client may bring about a planner by a directive."""
         made = copy(self)
         made._change, made.routes = change, routes
+        made._most_patterns, made._most_methods = _MOST_CHANGED_PATTERNS, MOST_CHANGED_METHODS
         made._forget()
         return made
 
@@ -176,6 +182,9 @@ class Planner:
             rule = self.rule(method)
             reader = ParamsReader(method, rule, self._tags, self._memos)
             if rule.known:  # other names are unbounded: clients can invent them
+                if len(self._readers) >= self._most_methods:
+                    self._readers.clear()
+                    self._prefixes.clear()
                 self._readers[method] = reader
         return reader
 
@@ -200,7 +209,7 @@ class Planner:
     def _bind(self, shape: Shape, view: ChainSnapshot) -> Plan:
         rule = shape.rule
         resolved = shape.fixed or shape.resolve(view)
-        if view is not self._pattern_view or len(self._patterns) >= _MOST_PATTERNS:
+        if view is not self._pattern_view or len(self._patterns) >= self._most_patterns:
             self._pattern_view = view
             self._patterns.clear()
         name = (shape.method, resolved.first, resolved.last, resolved.tip, shape.depth, shape.epoch, shape.opaque,

@@ -414,7 +414,8 @@ _MOST_REMEMBERED = 4096
 
 
 ID_OR_TAG = "@"
-"""What stands before a tag, in place of which the id of a node will do. No tag has it."""
+"""What stands before a name that is the id or a tag of a node, and between that and a tag which the node needs as well,
+which may be empty. No id or tag has it."""
 
 
 class TagRoute(Struct, frozen=True):
@@ -447,6 +448,12 @@ class Routes:
     def otherwise(self, tag: str) -> Routes:
         """The same routes, with a tag for the methods that have none."""
         return Routes(self._routes, tag)
+
+    def among(self, name: str, otherwise: str) -> Routes:
+        """The same routes among the nodes with this id or tag, and these nodes with the tag `otherwise`, if it is not
+        empty, for the methods that have no route."""
+        routes = [replace(one, tag=f"{ID_OR_TAG}{name}{ID_OR_TAG}{one.tag}") for one in self._routes]
+        return Routes(routes, f"{ID_OR_TAG}{name}{ID_OR_TAG}{otherwise}")
 
     def of(self, method: str) -> TagRoute | None:
         """The route of a method; None when no route names it."""

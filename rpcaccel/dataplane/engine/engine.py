@@ -195,7 +195,7 @@ class Engine(FetchContext):
         outcome = await self._alone(network, plan, origin).outcome()
         if outcome.result is not None or outcome.kind is FailureKind.TIMEOUT:
             self.rewritten(network)
-            await network.sight.met(lambda view: view.fork_epoch != fork_epoch, REWRITTEN_WITHIN)
+            await network.sight.turned(fork_epoch, REWRITTEN_WITHIN)
         return outcome
 
     def _agree(

@@ -32,7 +32,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import structs
 
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Entry, Selection
@@ -42,7 +42,16 @@ from rpcaccel.core.cache.retention import SPREAD, Keep, is_mined, judge, lifetim
 from rpcaccel.core.dispatch.broadcast import ALONE
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome, failed, joined, with_uniform_code
 from rpcaccel.core.dispatch.sole_fetch import Mode
-from rpcaccel.core.heads.recent_writes import UNFILLED, WRITE_SECONDS, Recent, Sent, hash_named, hash_text
+from rpcaccel.core.heads.recent_writes import (
+    UNFILLED,
+    WRITE_SECONDS,
+    PrivateSend,
+    PrivateSends,
+    Recent,
+    Sent,
+    hash_named,
+    hash_text,
+)
 from rpcaccel.core.messages import Hint, Rewritten
 from rpcaccel.core.nodes.latency import LatencyAverage
 from rpcaccel.core.plan import cache_key, filter_id
@@ -183,8 +192,8 @@ def _mark(network: Network, name: bytes) -> bytes:
     return cache_key.cache_key(tag, MARK, cache_key.SCOPE_SENT, name)
 
 
-LOOKUPS_OF_A_TRANSACTION = 20
-"""Blocks within which a transaction can be looked up; else it is told to nobody more."""
+LOOKED_UP_AT_A_HEAD = 20
+"""Private transactions that are looked up at one head; further ones are at the next."""
 _SKIP, _LASTING = Keep.SKIP, Keep.LASTING  # looked up once (core.plan.planner)
 _HEAD, _NODE = CacheClass.HEAD, AnswerSource.NODE
 
@@ -230,6 +239,7 @@ class FetchContext(ABC):
         self.flights = Flights(self._joined)
         self.leasing = Leasing(store)
         self.broadcasts = Broadcasts()
+        self.private = PrivateSends()
         self.judging = OneATurn()
         """Parts of judgements of long answers (dataplane.engine.answer_check)."""
         self._rng = rng
@@ -254,23 +264,32 @@ class FetchContext(ABC):
             origin=origin,
         )
         if alone and route is not None and route.fallback and said.failure is None and said.answer is not None:
-            sent = bytes(said.answer.result or b"")
-            self.broadcasts.later(self._tell_all_later(network, plan, sent, route.fallback), len(plan.params))
+            sent, due = bytes(said.answer.result or b""), network.view.head + route.fallback
+            self._let_wait(network, PrivateSend(network.name, sent, plan.method, plan.params, due))
         return said
 
-    async def _tell_all_later(self, network: Network, plan: Plan, transaction: bytes, blocks: int) -> None:
-        """Wait so many blocks, then tell all nodes of a transaction (its hash as JSON text) that no block has."""
-        wanted, lookup = network.view.head + blocks, b"[%b]" % transaction
-        for _ in range(LOOKUPS_OF_A_TRANSACTION):
-            await network.sight.reached(wanted)
-            found = (await self.outcome(network, network.plan(plan.rule.found_by, lookup), PROXY)).result
-            if found is not None:
-                break
-            wanted = network.view.head + 1
+    def _let_wait(self, network: Network, one: PrivateSend) -> None:
+        if not self.private.add(one):
+            bump(self.tally.network(network.name).broadcasts, "no-room")
+
+    def tell_due(self, network: Network) -> None:
+        """Look up the private transactions that are due at the head of a network in force, some at a time, and tell all
+        nodes of those that no block has."""
+        for one in self.private.take_due(network.name, network.view.head, LOOKED_UP_AT_A_HEAD):
+            self.broadcasts.begin(self._tell_all(network, one))
+
+    async def _tell_all(self, network: Network, one: PrivateSend) -> None:
+        plan = network.plan(one.method, one.params)
+        route = network.planner.routes.of(plan.method)
+        if route is None or route.broadcast or not route.fallback:
+            return  # the settings are others than when it was sent
+        found = (await self.outcome(network, network.plan(plan.rule.found_by, b"[%b]" % one.hash), PROXY)).result
+        if found is None and one.lookups > 1:
+            self._let_wait(network, structs.replace(one, due=network.view.head + 1, lookups=one.lookups - 1))
         if found is None or is_mined(found):
             return
         bump(self.tally.network(network.name).broadcasts, "fallback")
-        await self.send(network, replace(plan, tag=""), PROXY, self.clock() + network.settings.deadline)
+        await self.send(network, structs.replace(plan, tag=""), PROXY, self.clock() + network.settings.deadline)
 
     @abstractmethod
     async def outcome(self, network: Network, plan: Plan, origin: CallOrigin) -> Outcome:

@@ -128,7 +128,7 @@ class RequestHandler:
         if asked.route is not None and asked.refusal is None:
             limits = admission.anonymous_limits if asked.guest is None else asked.guest.limits
             try:
-                directives = read_directives(asked.headers.get, asked.query, limits.directives, limits.standing)
+                directives = read_directives(asked.headers.getall, asked.query, limits.directives, limits.standing)
                 asked.route = asked.route.directed(directives)
             except DirectiveError as error:
                 asked.refusal = LimitRefusal("directive", str(error), jsonrpc.INVALID_REQUEST, 400)

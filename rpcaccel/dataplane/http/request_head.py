@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from rpcaccel.core.client_limits import Client, LimitRefusal
+from rpcaccel.core.directives import DIRECTIVE_HEADERS
 from rpcaccel.core.wire.http_head import read_head
 from rpcaccel.dataplane.rpc.admission import Headers, PathRoute
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
@@ -108,7 +109,8 @@ class HeadMemo:
             return self._heads[text]
         head = read_head(text) if len(text) <= self._max_header() else None
         read = None if head is None else RequestHead(head.path, Named(head.headers), text, head.length)
-        if len(text) <= _MAX_HEAD_BYTES:
+        directed = head is not None and ("?" in head.path or any(name in head.headers for name in DIRECTIVE_HEADERS))
+        if len(text) <= _MAX_HEAD_BYTES and not directed:  # a head keeps the route of its directives in memory
             if len(self._heads) >= _MAX_HEADS:
                 self._heads.clear()
             self._heads[text] = read

@@ -24,8 +24,6 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
 from rpcaccel.dataplane.upstream.pool import NodePool
 
-_HEAD_SECONDS = 600.0
-"""Seconds of one wait for a head, of any number of waits."""
 REFRESH_SPAN = 30.0
 """Seconds over which node calls count for the share that may be spent on refreshes: more than a block of any chain."""
 
@@ -80,22 +78,14 @@ class ChainState:
         """Call `woken` when the view changes or a node comes along, or after `seconds`."""
         self._waiting[woken] = asyncio.get_running_loop().call_later(seconds, self._expire, woken)
 
-    async def met(self, condition: Callable[[ChainSnapshot], bool], seconds: float) -> None:
-        """Wait until the view meets a condition, at most so many seconds."""
+    async def turned(self, fork_epoch: int, seconds: float) -> None:
+        """Wait until the fork epoch is another one, at most so many seconds."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + seconds
-        while not condition(self.view) and (left := ends - loop.time()) > 0:
+        while self.view.fork_epoch == fork_epoch and (left := ends - loop.time()) > 0:
             changed = asyncio.Event()
             self.wait(left, changed.set)
-            try:
-                await changed.wait()
-            finally:
-                self.leave(changed.set)
-
-    async def reached(self, head: int) -> None:
-        """Wait until the served head is at this block."""
-        while self.view.head < head:
-            await self.met(lambda view: view.head >= head, _HEAD_SECONDS)
+            await changed.wait()
 
     def leave(self, woken: Callable[[], None]) -> None:
         """Forget `woken`; nothing happens when it does not wait."""

@@ -17,6 +17,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from hmac import compare_digest
+from math import inf
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from rpcaccel.core import client_limits
 from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, LimitRefusal, Limits
 from rpcaccel.core.directives import NO_DIRECTIVES, Directives
 from rpcaccel.core.messages import Spent
+from rpcaccel.core.plan.planner import MOST_CHANGED_METHODS
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.stats.counters import Cell
 from rpcaccel.core.stats.tally import Tally
@@ -35,7 +37,7 @@ from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 from rpcaccel.dataplane.upstream.chooser import TracedCall
 
-MAX_DIRECTED_ROUTES = 64
+MAX_DIRECTED_ROUTES = 16
 """Routes of one path that are remembered for different directives: clients choose them."""
 
 
@@ -50,6 +52,8 @@ class PathRoute(Struct, frozen=True):
     accepted: dict[str, tuple[Rule, Cell]] = {}
     """Methods with a rule that the proxy accepts, by the name that clients call: their rules and counters. Names
     without a rule are not held, because clients can invent them."""
+    most_accepted: float = inf
+    """The number of methods of `accepted`."""
     by_directives: dict[Directives, PathRoute] = {}
 
     def directed(self, directives: Directives) -> PathRoute:
@@ -59,9 +63,9 @@ class PathRoute(Struct, frozen=True):
         found = self.by_directives.get(directives)
         if found is None:
             network = self.network.directed(directives)
-            found = PathRoute(network, KnownCalls(network), self.prefix)
+            found = PathRoute(network, KnownCalls(network), self.prefix, most_accepted=MOST_CHANGED_METHODS)
             if len(self.by_directives) >= MAX_DIRECTED_ROUTES:
-                self.by_directives.clear()
+                del self.by_directives[next(iter(self.by_directives))]
             self.by_directives[directives] = found
         return found
 

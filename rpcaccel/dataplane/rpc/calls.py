@@ -219,6 +219,8 @@ class Calls:
         if accepted is None:
             accepted = rule, network.cell(plan)
             if rule.known and refused is None:
+                if len(route.accepted) >= route.most_accepted:
+                    route.accepted.clear()
                 route.accepted[call.method] = accepted
             elif not rule.known:
                 self.errors.called(plan.network, method)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -40,29 +39,17 @@ class _Found(msgspec.Struct):
 _decode_found = msgspec.json.Decoder(_Found).decode
 
 
-MAX_WAITING, MAX_WAITING_BYTES = 1000, 16 << 20
-"""Transactions of one worker that wait to be sent again, and their bytes."""
-
-
 class Broadcasts:
     """The broadcasts of one worker. After a client has its answer, the rest of a broadcast goes on here, within the
-    call's deadline. What may be sent again later waits here as well."""
+    call's deadline."""
 
-    __slots__ = ("_later", "_running", "_waiting_bytes")
+    __slots__ = ("_running",)
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
-        self._later: set[asyncio.Task[None]] = set()
-        self._waiting_bytes = 0
-        """Bytes of the transactions that `_later` holds."""
 
     def __len__(self) -> int:
         return len(self._running)
-
-    @property
-    def waiting(self) -> int:
-        """Transactions that may be sent again later."""
-        return len(self._later)
 
     def __repr__(self) -> str:
         return f"<broadcasts, {len(self)} nodes being told>"
@@ -94,7 +81,7 @@ class Broadcasts:
         machine = Broadcast(chooser, pool.budget, settings, ends=deadline, hash=sure)
         telling = _Telling(machine, plan, pool, deadline, taken, origin)
         for node in machine.start(chooser.count(pool.clock()), pool.clock()):
-            self._spawn(telling.tell(node, cell))
+            self.begin(telling.tell(node, cell))
         if machine.open:
             await asyncio.shield(telling.decided)
         end = machine.end() or Settle(None, None, None)
@@ -104,25 +91,8 @@ class Broadcasts:
         bump(cell.broadcasts, _word(end, machine))
         return concluded(end, machine, telling.attempts, count=telling.begun, forced=chooser.forced)
 
-    def later(self, work: Coroutine[Any, Any, None], size: int) -> None:
-        """Begin what may send a transaction of so many bytes later; nothing, where there is no room for more."""
-        if self._waiting_bytes + size > MAX_WAITING_BYTES or len(self._later) >= MAX_WAITING:
-            work.close()
-            return
-        self._waiting_bytes += size
-        task = asyncio.get_running_loop().create_task(work)
-        self._later.add(task)
-        task.add_done_callback(partial(self._ended, size))
-
-    def _ended(self, size: int, task: asyncio.Task[None]) -> None:
-        self._later.discard(task)
-        self._waiting_bytes -= size
-
     async def close(self, grace: float = 0.0) -> None:
-        """Give the broadcasts under way `grace` seconds, then end them. What waits to be sent again is given up."""
-        for task in self._later:
-            task.cancel()
-        await asyncio.gather(*self._later, return_exceptions=True)
+        """Give the broadcasts under way `grace` seconds, then end them."""
         running = list(self._running)
         if running and grace > 0:
             await asyncio.wait(running, timeout=grace)
@@ -130,7 +100,8 @@ class Broadcasts:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a part of a broadcast."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -17,6 +17,8 @@ from rpcaccel.core.directives import (
     Directives,
     read_directives,
 )
+from rpcaccel.core.nodes.eligibility import is_named
+from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.rules import Override, Routes, Rule, TagRoute, apply
 
 ALL = frozenset(DIRECTIVE_NAMES)
@@ -31,14 +33,14 @@ DIRECTIVES = st.builds(
 
 
 def read(query: str = "", own: Directives = NO_DIRECTIVES, allowed: Any = ALL, **headers: str) -> Directives:
-    given = {f"x-rpcaccel-{name}": value for name, value in headers.items()}
+    given = {f"x-rpcaccel-{name}": [value] for name, value in headers.items()}
     return read_directives(given.get, query, allowed, own)
 
 
 def test_a_header_says_the_same_as_a_parameter_of_the_url() -> None:
-    wanted = Directives(cache="refresh", node="own:8545", agree=3, prove=True)
-    assert read(cache="refresh", node="own:8545", agree="3", prove="1") == wanted
-    assert read("key=k&cache=refresh&node=own%3A8545&agree=3&prove=1&cached=no") == wanted
+    wanted = Directives(cache="no-store", node="own:8545", agree=3, prove=True)
+    assert read(cache="no-store", node="own:8545", agree="3", prove="1") == wanted
+    assert read("key=k&cache=no-store&node=own%3A8545&agree=3&prove=1&cached=no") == wanted
     assert read("cache=only&cache=no-store", agree="2") == Directives(cache="only", agree=2)
     assert read("cache=only", cache=" No-Store ") == Directives(cache="no-store")
     assert read("") == NO_DIRECTIVES
@@ -51,7 +53,9 @@ def test_a_header_says_the_same_as_a_parameter_of_the_url() -> None:
         ({"agree": "6"}, "X-Rpcaccel-Agree: found 6, expected one of 1, 2, 3, 4, 5"),
         ({"agree": "two"}, "X-Rpcaccel-Agree: found two"),
         ({"prove": "yes\x1b[2J"}, r"X-Rpcaccel-Prove: found yes\x1b[2J, expected one of 1, 0"),
-        ({"cache": "only", "node": "own"}, "X-Rpcaccel-Node cannot be followed"),
+        ({"cache": "only", "node": "own"}, "X-Rpcaccel-Cache: only cannot be followed beside X-Rpcaccel-Node"),
+        ({"cache": "refresh", "node": "own"}, "refresh cannot be followed beside X-Rpcaccel-Node: what the nodes say"),
+        ({"cache": "only, no-store"}, "X-Rpcaccel-Cache: found only, no-store, expected one of"),
         ({"cache": "x" * 5000}, f"found {'x' * 64}, expected"),
     ],
 )
@@ -65,6 +69,7 @@ def test_what_cannot_be_followed_is_refused_by_name(headers: dict[str, str], wor
 def test_each_directive_is_allowed_by_its_name(name: str) -> None:
     value = {"cache": "no-store", "node": "own", "agree": "2", "prove": "1"}[name]
     assert read(allowed=frozenset({name}), **{name: value}) != NO_DIRECTIVES
+    assert read(f"{name}={value}", allowed=frozenset()) == NO_DIRECTIVES, "other programs' parameters"
     for given_by in ({"query": f"{name}={value}"}, {name: value}):
         with pytest.raises(DirectiveError, match=f"X-Rpcaccel-{name.title()} is not allowed for you"):
             read(allowed=ALL - {name}, **given_by)
@@ -95,15 +100,21 @@ def test_no_directive_weakens_what_the_operator_demands(rule: Rule, asked: Direc
 def test_what_is_not_kept_is_not_looked_for_either(asked: Directives) -> None:
     rule = asked.changed(RULES[0])
     assert rule.fresh >= rule.unkept
-    assert not (rule.fresh and rule.kept_only)
+    assert rule.unkept >= bool(asked.node), "what one chosen node says is for who chose it"
 
 
-def test_a_key_s_own_tag_gives_way_to_a_route_and_a_named_node_does_not() -> None:
+def test_a_key_s_own_tag_gives_way_to_a_route_and_a_named_node_has_what_both_demand() -> None:
     routes = Routes([TagRoute(("debug_*",), "archive")])
     own = Directives(tag="premium").routed(routes)
     assert [own.tag_of(method) for method in ("debug_x", "eth_x")] == ["archive", "premium"]
     named = Directives(tag="premium", node="own").routed(routes)
-    assert {named.tag_of(method) for method in ("debug_x", "eth_x")} == {"@own"}
+    asked = [named.tag_of(method) for method in ("debug_x", "eth_x")]
+    own, archive, premium = Node("own", tags={"archive"}), Node("other", tags={"own", "archive"}), Node("own")
+    premium.tags = frozenset({"premium"})
+    assert [[is_named(node, tag) for node in (own, archive, premium)] for tag in asked] == [
+        [True, True, False],
+        [False, False, True],
+    ]
     assert Directives().routed(routes).tag_of("eth_x") == ""
 
 

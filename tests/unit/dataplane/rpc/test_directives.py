@@ -9,9 +9,12 @@ from typing import Any
 import aiohttp
 import pytest
 
+from rpcaccel import chains
 from rpcaccel.core import client_limits
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.directives import DIRECTIVE_NAMES
+from rpcaccel.core.plan.planner import MOST_CHANGED_METHODS
+from rpcaccel.dataplane.http.request_head import RequestHead
 from rpcaccel.dataplane.rpc.admission import MAX_DIRECTED_ROUTES
 from rpcaccel.simnode.server.factories import ethereum_chain, ethereum_nodes, harmony_nodes
 from tests.support.fleet import GatedNode, gated_nodes
@@ -306,9 +309,26 @@ async def test_items_of_a_batch_have_the_directives_of_their_request() -> None:
 async def test_only_so_many_routes_are_remembered_as_clients_choose_directives() -> None:
     async with harmony_nodes(5) as nodes, proxying(nodes, **MAY) as proxy:
         route = proxy.worker._front.routes["/"]
-        for node in range(5):
-            for cache in ("no-store", "refresh"):
-                for agree in range(1, 6):
-                    for prove in "01":
-                        await say(proxy, BLOCK, node=f"node-{node}", cache=cache, agree=str(agree), prove=prove)
-                        assert len(route.by_directives) <= MAX_DIRECTED_ROUTES
+        for cache in ("no-store", "refresh"):
+            for agree in range(1, 6):
+                for prove in "01":
+                    for call in (BLOCK, *(("hmyv2_getBlockByNumber", n, {}) for n in range(3)), ("eth_chainId",)):
+                        await say(proxy, call, cache=cache, agree=str(agree), prove=prove)
+                    assert len(route.by_directives) <= MAX_DIRECTED_ROUTES
+        assert not any(head.query or head.headers.get("x-rpcaccel-cache", "") for head in heads(proxy)), (
+            "a head has one"
+        )
+
+
+def heads(proxy: Proxy) -> list[RequestHead]:
+    return [head for head in proxy.worker._lanes.heads._heads.values() if head is not None]
+
+
+async def test_a_directed_route_remembers_a_few_methods() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, **MAY) as proxy:
+        methods = [rule.method for rule in chains.load("harmony").rules if rule.kind == "read"][:60]
+        for method in methods:
+            await say(proxy, (method,), cache="no-store")
+        (route,) = proxy.worker._front.routes["/"].by_directives.values()
+        assert len(route.accepted) <= MOST_CHANGED_METHODS
+        assert len(route.network.planner._readers) <= MOST_CHANGED_METHODS
