@@ -128,6 +128,17 @@ async def test_a_client_that_does_not_trust_the_certificate_is_counted(certifica
         await until(lambda: refusals(proxy) == {"tls-failed": 1})
 
 
+async def test_no_key_exchange_that_is_slow_for_the_server_is_agreed_on(certificate: ServedCertificate) -> None:
+    async with secured(certificate) as proxy:
+        for group in ("ffdhe2048", "ffdhe8192"):
+            hands = await asyncio.create_subprocess_exec(
+                *("openssl", "s_client", "-connect", f"127.0.0.1:{proxy.worker.port}", "-groups", group),
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+            )  # fmt: skip
+            assert await hands.wait() == 1
+        assert refusals(proxy) == {"tls-failed": 2}
+
+
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01"])
 async def test_a_handshake_that_does_not_end_is_given_up(certificate: ServedCertificate, sent: bytes) -> None:
     async with (
