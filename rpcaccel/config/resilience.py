@@ -6,16 +6,26 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from rpcaccel.config.sections import Section
 from rpcaccel.config.value_types import Duration, MethodPattern, MethodPatterns, Number, ProviderName, Tag, Whole
-from rpcaccel.core.nodes.limits import MethodCosts
+from rpcaccel.core.nodes.limits import MethodCosts, is_cost_pattern
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable, reach
 from rpcaccel.core.replies.failure import FailureKind
 
 if TYPE_CHECKING:
     from rpcaccel.providers import CostTable
+
+
+_MAX_COST_PATTERNS = 100
+"""Patterns among the costs of a node: a name that clients invent is tried against each of them."""
+
+
+def _few_patterns(costs: dict[str, float]) -> dict[str, float]:
+    if sum(map(is_cost_pattern, costs)) > _MAX_COST_PATTERNS:
+        raise ValueError(f"at most {_MAX_COST_PATTERNS} patterns; the other rows are names of methods")
+    return costs
 
 
 class QuotaSettings(Section):
@@ -32,11 +42,13 @@ class QuotaSettings(Section):
     """A call of a heavy method counts as this many units, where neither costs nor provider has a row for it."""
     provider: ProviderName = Field(default="", examples=["alchemy"])
     """Calls cost what this provider bills for their methods. If empty, a call costs one unit."""
-    costs: dict[MethodPattern, Annotated[Number, Field(ge=0, le=1_000_000)]] = Field(
-        default={}, max_length=500, examples=[{"eth_getLogs": 75, "debug_*": 40}]
-    )
-    """Units of a call by method or pattern, before the provider's. A name wins, then the first pattern; "*" is for what
-    no other row of both fits."""
+    costs: Annotated[
+        dict[MethodPattern, Annotated[Number, Field(ge=0, le=1_000_000)]],
+        Field(max_length=500),
+        AfterValidator(_few_patterns),
+    ] = Field(default={}, examples=[{"eth_getLogs": 75, "debug_*": 40}])
+    """Units of a call by method or pattern (at most 100), before the provider's. A name wins, then the first pattern;
+    "*" is for what no other row of both fits."""
 
     @cached_property
     def method_costs(self) -> MethodCosts:

@@ -24,8 +24,6 @@ from msgspec.structs import replace
 
 Window = Literal["day", "month"]
 _DAY = 86_400.0
-_EVERY_METHOD = "*"
-"""The row of the methods that no other row fits."""
 _MAX_COSTS, _MAX_NAME = 2048, 128
 """Methods whose costs are remembered, and characters of a name that is: clients can invent names."""
 
@@ -35,7 +33,7 @@ class MethodCosts:
 
     1. the operator's row with the method's name, then the first of the operator's patterns that fits;
     2. the provider's row with the name, then the first of the provider's patterns that fits;
-    3. the row "*" of the operator, then that of the provider;
+    3. the row "*" of the operator, then that of the provider; "**" is another spelling of it;
     4. without any, `heavy` units for a heavy method, and one for any other.
     """
 
@@ -49,7 +47,7 @@ class MethodCosts:
         self.billed = any(rows)
         """Does any row say what a call costs? Otherwise units are calls."""
         self._heavy = heavy
-        self._default = next((table[_EVERY_METHOD] for table in rows if _EVERY_METHOD in table), None)
+        self._default = next((cost for table in rows for name, cost in table.items() if not name.strip("*")), None)
         self._tables = [(table, list(_patterns(table))) for table in rows if table]
         self._known: dict[str, float] = {}
 
@@ -79,7 +77,7 @@ class MethodCosts:
             cost = self._decide(method, heavy)
             if len(method) <= _MAX_NAME:
                 if len(self._known) >= _MAX_COSTS:
-                    self._known.clear()
+                    del self._known[next(iter(self._known))]  # the oldest alone: the others need no second decision
                 self._known[method] = cost
         return cost
 
@@ -95,9 +93,14 @@ class MethodCosts:
         return self._heavy if heavy else 1.0
 
 
+def is_cost_pattern(name: str) -> bool:
+    """Does a row of costs fit by a pattern, that is neither by a name nor for every method that no other row fits?"""
+    return bool(name.strip("*")) and ("*" in name or "?" in name)
+
+
 def _patterns(table: Mapping[str, float]) -> Iterator[tuple[re.Pattern[str], float]]:
     for name, cost in table.items():
-        if name != _EVERY_METHOD and ("*" in name or "?" in name):
+        if is_cost_pattern(name):
             yield re.compile(translate(name)), cost
 
 

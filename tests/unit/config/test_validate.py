@@ -277,6 +277,11 @@ def test_costs_of_calls_are_numbers_by_method_and_the_provider_one_that_is_known
     assert most[f"{where}.costs.eth_call"].expected == "at most 1000000"
     (many,) = faults_of(quota_of(costs={f"m_{number}": 1 for number in range(501)})).values()
     assert (many.path, many.expected) == (f"{where}.costs", "at most 500")
+    patterns = {f"m_{number}_*": 1 for number in range(101)}
+    (slow,) = faults_of(quota_of(costs=patterns)).values()
+    assert (slow.path, slow.expected[:21]) == (f"{where}.costs", "at most 100 patterns;")
+    rows = {**dict(list(patterns.items())[1:]), "*": 1, **{f"m_{number}": 1 for number in range(300)}}
+    assert not isinstance(validate(quota_of(costs=rows)), list)
     (text,) = faults_of(quota_of(costs="alchemy")).values()
     assert (text.path, text.expected) == (f"{where}.costs", "a table")
 

@@ -204,6 +204,21 @@ def test_invented_names_fill_no_memory_and_change_no_cost() -> None:
     assert held < 500_000
 
 
+def test_a_name_too_many_lets_the_others_be_remembered() -> None:
+    costs = MethodCosts({"*": 7})
+
+    def ask() -> None:
+        for number in range(2049):
+            costs.of(f"method_{number:0100}", False)
+
+    assert 300_000 < bytes_held(ask) < 800_000
+
+
+def test_asterisks_alone_are_the_row_of_what_no_other_row_fits() -> None:
+    costs = MethodCosts({"**": 7}, {"eth_call": 26, "debug_*": 40, "*": 20})
+    assert [costs.of(method, False) for method in ("eth_call", "debug_x", "eth_x")] == [26, 40, 7]
+
+
 def test_costs_without_a_limit_are_counted_as_well() -> None:
     assert QuotaLimits(costs=MethodCosts({"eth_call": 2})).counts
     assert not QuotaLimits(costs=MethodCosts(heavy=20)).counts
