@@ -33,6 +33,8 @@ class HashedHeader(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The members of a block that are hashed, in their order; empty where an answer does not show them all."""
     later: tuple[str, ...] = ()
     """Members that forks added at the end: a block has a part of these, from the first on."""
+    other_seals: tuple[str, ...] = ()
+    """Members that a block has only where its chain sealed, and hashed, blocks in another form than `members`."""
     encoded_by: str = ""
     """The method that gives the header of a block by number as it is hashed, in hex; empty where there is none."""
     positions: tuple[str, ...] = ()

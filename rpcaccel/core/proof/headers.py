@@ -61,8 +61,10 @@ def prove_header(block: Json, form: HashedHeader, encoded_header: bytes | None =
 
 
 def _refuse(block: Json, form: HashedHeader, named: bytes) -> None:
-    """Refuse a header with another hash, unless the node shows who signed it in place of the miner, as erigon does on
-    Polygon."""
+    """Refuse a header with another hash. It is not false where the block shows that it was sealed in another form, nor
+    where the node shows who signed it in place of the miner, as erigon does on Polygon."""
+    if sealed := next((name for name in form.other_seals if block.get(name) is not None), None):
+        raise NotProvable(f"its hash is made of {sealed}, too")
     unsigned = {**block, "miner": "0x" + "00" * 20}
     if keccak256(sequence(encoded(unsigned, (*form.members, *_later(block, form)), HEADER_WRITERS))) == named:
         raise NotProvable("its miner is another one than that of the header")

@@ -345,6 +345,26 @@ def test_clients_of_ethereum_spell_the_same_in_these_ways_and_no_further(
 
 
 @pytest.mark.parametrize(
+    ("chain", "method", "one", "other", "false"),
+    [
+        (
+            *("gnosis", BLOCK, {"hash": 1, "step": 5, "signature": "0xab"}),
+            {"hash": 1, "auraStep": 5, "auraSeal": "0xab", "mixHash": ZEROS, "nonce": "0x0000000000000000"},
+            {"hash": 1, "step": 6, "signature": "0xab"},
+        ),
+        ("polygon", BLOCK, {"hash": 1, "miner": ZEROS}, {"hash": 1, "miner": NO_CODE}, {"hash": 2, "miner": ZEROS}),
+    ],
+)
+def test_clients_of_one_chain_show_the_same_in_these_ways_and_no_further(
+    chain: str, method: str, one: Any, other: Any, false: Any
+) -> None:
+    texts = [json.dumps(value).encode() for value in (one, other, false)]
+    assert difference(texts[0], texts[1], method, chains.load("ethereum").differences) != ""
+    assert difference(texts[0], texts[1], method, chains.load(chain).differences) == ""
+    assert difference(texts[0], texts[2], method, chains.load(chain).differences) != ""
+
+
+@pytest.mark.parametrize(
     ("method", "one", "other"),
     [
         ("eth_getTransactionReceipt", {"logs": [{"blockHash": "0x1"}]}, {"logs": [{"blockHash": "0x2"}]}),

@@ -19,7 +19,8 @@ from rpcaccel.core.hashing.rlp import sequence
 from rpcaccel.core.hashing.trie import EMPTY_TRIE_ROOT
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.planner import Planner
-from rpcaccel.core.proof.encoding import HEADER_WRITERS, encoded
+from rpcaccel.core.proof.encoding import HEADER_WRITERS, Disproved, NotProvable, encoded
+from rpcaccel.core.proof.headers import prove_header
 from rpcaccel.core.proof.judge import judge_answer
 from rpcaccel.core.proof.known_chain import MAX_KNOWN_BLOCKS, KnownBlocks, SeenForms
 from rpcaccel.core.proof.received_answer import Judgement, Judging, NeededCall, ReceivedAnswer, Standing
@@ -346,6 +347,20 @@ def test_a_signer_in_place_of_the_miner_is_no_lie() -> None:
     assert judge("eth_getBlockByNumber", ["0x3", True], unsigned).standing is Standing.PROVED
     signed = judge("eth_getBlockByNumber", ["0x3", True], {**unsigned, "miner": "0x" + "12" * 20})
     assert (signed.standing, signed.false) == (Standing.DOUBTED, False)
+
+
+@pytest.mark.parametrize("seal", ["auraSeal", "auraStep", "step", "signature"])
+def test_a_block_that_was_sealed_in_another_form_is_no_lie(seal: str) -> None:
+    form = load("gnosis").provable.header
+    block = {**RECORDED["prague"]["block"], "mixHash": "0x" + "00" * 32}
+    with pytest.raises(NotProvable, match=seal):
+        prove_header({**block, seal: "0xab"}, form)
+    prove_header({**RECORDED["prague"]["block"], seal: "0xab"}, form)
+    with pytest.raises(Disproved):
+        prove_header({**block, seal: "0xab"}, ETHEREUM.provable.header)
+    for plain in (block, {**block, seal: None}):
+        with pytest.raises(Disproved):
+            prove_header(plain, form)
 
 
 def test_what_stands_in_a_block_without_a_hash_yet_is_not_provable() -> None:
