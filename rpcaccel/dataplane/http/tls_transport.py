@@ -149,6 +149,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         """End the connection of a client that broke the rules, with the alert that says so; one that does not speak TLS
         at all gets an answer that it understands."""
         below, self._closing = self._below, True
+        self._backlog.clear()  # nothing can be encrypted any more
+        self._waiting = 0
         plain = not self._shaken and _METHOD.match(data) is not None
         self._on_failed("plain-http" if plain else "tls-failed")
         if below is not None:
