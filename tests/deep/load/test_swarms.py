@@ -245,7 +245,8 @@ def test_a_master_judges_and_reports_all_that_its_workers_saw(lab: Lab, tmp_path
     assert 0 < after - before - proxy < 12  # those by which the master learnt of the chain
     assert told["failed"][0] == "0"
     assert int(told["node-0: calls"][1].split()[0].replace(",", "")) > 0
-    assert told["hit ratio"][0] == f"{float(rows['Aggregated']['hit_ratio']) * 100:.1f} %"
+    shown = float(told["hit ratio"][0].removesuffix(" %"))  # the file has a rounded ratio, which is not rounded again
+    assert abs(shown - float(rows["Aggregated"]["hit_ratio"]) * 100) < 0.1
 
 
 def test_a_worker_that_is_killed_misses_the_gate(lab: Lab) -> None:
