@@ -79,7 +79,7 @@ class RouteSettings(Section):
     broadcast: bool = Field(default=True, examples=[False])
     """If false, a signed transaction is told to one node with the tag alone, and to another one where that fails."""
     fallback: Whole = Field(default=0, ge=0, le=100_000, examples=[25])
-    """Without broadcast: after so many blocks, a transaction that none of them has is told to all nodes. 0 means
+    """Without broadcast: after so many blocks, a transaction that none of them has is sent as others are. 0 means
     never."""
 
 

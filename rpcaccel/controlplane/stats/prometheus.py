@@ -129,7 +129,7 @@ EXPOSED: tuple[Exposed, ...] = (
             value="in_room"),
     Exposed("rpcaccel_unpaid_retries_total", "counter", "Retries that the budget forbade.", ("network",),
             value="unpaid"),
-    Exposed("rpcaccel_broadcasts_total", "counter", "Transactions sent, by end; fallback: sent again, to all nodes.",
+    Exposed("rpcaccel_broadcasts_total", "counter", "Transactions sent, by end; fallback: sent again, to others.",
             ("network", "end"), value="broadcasts"),
     Exposed("rpcaccel_broadcast_nodes_total", "counter", "Nodes told of a transaction, by the same ends.",
             ("network", "end"), value="told"),

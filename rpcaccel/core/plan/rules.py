@@ -428,7 +428,8 @@ class TagRoute(Struct, frozen=True):
     broadcast: bool = True
     """Is a signed transaction told to several nodes?"""
     fallback: int = 0
-    """Blocks after which a transaction that was told to one node, and that no block has, is told to all; 0: never."""
+    """Blocks after which a transaction that was told to one node, and that no block has, is sent as without the route;
+    0: never."""
 
 
 class Routes:

@@ -244,7 +244,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def _next_record(self) -> bytes | memoryview:
         """What the next record holds: a part of a long part, or short ones joined."""
-        parts, size = [self._backlog.popleft()], 0
+        parts = [self._backlog.popleft()]
         if len(parts[0]) > RECORD_BYTES:
             self._backlog.appendleft(parts[0][RECORD_BYTES:])
             parts[0] = parts[0][:RECORD_BYTES]
