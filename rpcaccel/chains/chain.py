@@ -156,7 +156,7 @@ class Chain(Struct, frozen=True, kw_only=True):
     """The methods with a rule that a node lacks with that of `ExaminationTable.traces` (`ExaminationTable.traced`)."""
     provable: ProofForm
     ranges: Mapping[str, RangeLimit]
-    """Limits of ranges by the form of the result ("blocks" or "logs")."""
+    """Limits of ranges by the form of the result."""
     differences: Differences
     """What may differ between the answers of right nodes: the table [chain.differences], and the methods whose rules
     say that they differ by node."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +18,7 @@ from rpcaccel.chains.chain import Chain, ExaminationTable, Identity, LiveTable, 
 from rpcaccel.core.agreement.equality import Differences, Incomparable
 from rpcaccel.core.heads.served_head import Finality
 from rpcaccel.core.live.header import HeaderForm
-from rpcaccel.core.plan.rules import CacheClass, Denied, LateMember, Rule, RuleTable, any_of
+from rpcaccel.core.plan.rules import CacheClass, Denied, LateMember, RangeForm, Rule, RuleTable, any_of
 from rpcaccel.core.proof.forms import ProofForm
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable
 from rpcaccel.core.replies.failure import FailureKind
@@ -48,7 +48,7 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     provable: ProofForm = ProofForm()
     finality_depth: int = 0
     paths: dict[str, str] = {}
-    ranges: dict[Literal["blocks", "logs"], RangeLimit] = {}
+    ranges: dict[RangeForm, RangeLimit] = {}
     base: str = ""
     """A chain of whose kind this one is: what this file does not say is as that chain's file says. The methods,
     differences and members that fill later of both count, and so do the rows of errors, this file's first."""

@@ -8,13 +8,13 @@ up to what one node would answer. All other calls are forwarded whole.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
 from rpcaccel.core.plan import cache_key
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
-from rpcaccel.core.plan.rules import Rule
+from rpcaccel.core.plan.rules import RangeForm, Rule
 from rpcaccel.core.wire import json_params
 
 _FIRST, _LAST = "\0", "\1"
@@ -22,13 +22,15 @@ _FIRST, _LAST = "\0", "\1"
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _TOPIC = re.compile(r"0x[0-9a-fA-F]{64}")
 _MOST_TOPICS = 4
+MOST_TRACES = 100_000
+"""Traces that a node is asked for at once. The number is always said: where a call says none, Erigon leaves out all but
+the first 200 without a word, so that nothing shows which blocks have more."""
 
 
 class Range(Struct, frozen=True, kw_only=True, gc=False):
     """A call that may be split, at one chain snapshot. Block numbers are inclusive."""
 
-    way: Literal["blocks", "logs"]
-    """The form of the result: one item for each block, or items (logs) that name their block."""
+    way: RangeForm
     method: str
     tag: bytes
     """The network's part of the cache key."""
@@ -47,6 +49,8 @@ class Range(Struct, frozen=True, kw_only=True, gc=False):
     """The params to forward, with placeholders for the block numbers."""
     scope: bytes = cache_key.SCOPE_NUMBER
     """The scope of the keys of settled segments."""
+    by_block: bool = False
+    """Is each block a segment of its own? Otherwise segments have as many blocks as the settings say."""
 
     def key(self, first: int, last: int) -> bytes:
         """The cache key of a settled segment."""
@@ -85,7 +89,7 @@ def read(
     if rule.split == "blocks":
         forms = _blocks(rule, tree) if first != last else None  # a single block needs no split
     else:
-        forms = _logs(rule, tree) if first <= last else None
+        forms = _filtered(rule, tree) if first <= last else None
     if forms is None:
         return None
     # The length of a list of blocks shows whether the answering machine had all of them. Logs do not show it
@@ -94,7 +98,8 @@ def read(
     settled = final if final_at_once and rule.split == "blocks" else min(final, view.settled)
     return Range(way=rule.split, method=rule.method, tag=tag, first=first, last=last, settled=settled, final=final,
                  depth=depth, name=forms[0], call=forms[1],
-                 scope=rule.sure_scope + cache_key.SCOPE_NUMBER)  # fmt: skip
+                 scope=rule.sure_scope + cache_key.SCOPE_NUMBER,
+                 by_block=rule.split == "blocks" or (rule.split == "traces" and not _has_addresses(tree)))  # fmt: skip
 
 
 def _blocks(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:
@@ -107,18 +112,25 @@ def _blocks(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:
     return _write([_FIRST, _LAST, tree[2]], sort=True), _write([f'"{_FIRST}"', f'"{_LAST}"', tree[2]])
 
 
-def _logs(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:
-    """Key and forwarded params for one filter object in the form of the execution API."""
+def _filtered(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:
+    """Key and forwarded params for one filter object: of logs as the execution API has it, of traces as OpenEthereum
+    had it, without a page."""
     if len(tree) != 1 or not isinstance(tree[0], dict) or rule.block is None or rule.block.at != 0:
         return None
+    filters = _LOG_FILTERS if rule.split == "logs" else _TRACE_FILTERS
     members = {name: value for name, value in tree[0].items() if value is not None}
-    if members.keys() - {"fromBlock", "toBlock", "address", "topics"}:
+    if members.keys() - {"fromBlock", "toBlock"} - filters.keys():
         return None
-    if not (_is_address(members.get("address")) and _is_topics(members.get("topics"))):
+    if not all(understood(members.get(name)) for name, understood in filters.items()):
         return None
-    name = {**tree[0], "fromBlock": json_params.Number(_FIRST), "toBlock": json_params.Number(_LAST)}
-    call = {**tree[0], "fromBlock": json_params.Number(f'"{_FIRST}"'), "toBlock": json_params.Number(f'"{_LAST}"')}
+    said = tree[0] if rule.split == "logs" else {**tree[0], "count": json_params.Number(MOST_TRACES)}
+    name = {**said, "fromBlock": json_params.Number(_FIRST), "toBlock": json_params.Number(_LAST)}
+    call = {**said, "fromBlock": json_params.Number(f'"{_FIRST}"'), "toBlock": json_params.Number(f'"{_LAST}"')}
     return json_params.write([name], sort=True), json_params.write([call])
+
+
+def _has_addresses(tree: list[Any]) -> bool:
+    return bool(tree[0].get("fromAddress") or tree[0].get("toAddress"))
 
 
 def _write(tree: list[Any], *, sort: bool = False) -> bytes:
@@ -132,6 +144,10 @@ def _is_address(value: Any) -> bool:
     return value is None or _matches(_ADDRESS, value)
 
 
+def _is_addresses(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and _is_address(value))
+
+
 def _is_topics(value: Any) -> bool:
     if value is None:
         return True
@@ -143,3 +159,8 @@ def _is_topics(value: Any) -> bool:
 
 def _matches(form: re.Pattern[str], value: Any) -> bool:
     return isinstance(value, str) and not isinstance(value, json_params.Number) and form.fullmatch(value) is not None
+
+
+_LOG_FILTERS = {"address": _is_address, "topics": _is_topics}
+_TRACE_FILTERS = {"fromAddress": _is_addresses, "toAddress": _is_addresses}
+"""The members of filters that nodes read alike, each with what it may be."""

@@ -1,6 +1,7 @@
 """The pieces of a range: where it is split, which missing pieces are fetched together, and how results are joined.
 
-Each block is a piece of its own. Logs are split on a fixed grid of segments, so that overlapping ranges share segments.
+Each block is a piece of its own. Logs are split on a fixed grid of segments, so that overlapping ranges share segments,
+and so are the traces of some addresses; all traces of a block are a piece.
 At the edges of a range the exact part of a segment is fetched, unless the range is long: then the whole segment costs
 little more, and the next range finds it. Items stay the raw text that a node sent, and are joined with the separators
 that nodes write.
@@ -9,12 +10,12 @@ that nodes write.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
-from rpcaccel.core.plan.block_range import Range
+from rpcaccel.core.plan.block_range import MOST_TRACES, Range
+from rpcaccel.core.plan.rules import RangeForm
 from rpcaccel.core.stepwise import Steps
 from rpcaccel.core.wire.json_text import UNREADABLE
 
@@ -25,7 +26,7 @@ BRIDGE = 8
 
 
 LOGS_A_STEP = 64
-"""Logs that are looked at in one step."""
+"""Logs or traces that are looked at in one step."""
 LONG = 4
 """Segments from which a range is long: fetching its edges whole costs a node at most half as much again."""
 
@@ -58,8 +59,9 @@ _log = msgspec.json.Decoder(_Log).decode
 
 
 def cut(span: Range, segment: int) -> list[Piece]:
-    """Split a range into pieces, in order; [] when there are over MAX_SEGMENTS. `segment`: blocks in one of logs."""
-    step = segment if span.way == "logs" else 1
+    """Split a range into pieces, in order; [] when there are over MAX_SEGMENTS. `segment`: blocks in one on the
+    grid."""
+    step = 1 if span.by_block else segment
     if (span.last - span.first) // step > MAX_SEGMENTS:
         return []
     found = []
@@ -148,16 +150,18 @@ def _cut_piece(piece: Piece, span: Range, most: int | None) -> list[Sequence[Pie
     return [[Piece(first, last, last > span.settled)] for first, last in zip(firsts, ends, strict=True)]
 
 
-def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]) -> Steps[list[bytes] | None]:
+def share(way: RangeForm, result: bytes, pieces: Sequence[Piece]) -> Steps[list[bytes] | None]:
     """Split the result of a run into the results of its pieces.
 
-    None when the result does not cover the whole run, or does not show which item belongs to which piece.
+    None when the result may not cover the whole run, or does not show which item belongs to which piece.
     """
     try:
         items = _items(result)
         yield
         if way == "blocks":
             return _share_blocks(items, pieces)
+        if way == "traces" and len(items) >= MOST_TRACES:
+            return None
         return [result] if len(pieces) == 1 else (yield from _share_logs(items, pieces))
     except (*UNREADABLE, ValueError):
         return None

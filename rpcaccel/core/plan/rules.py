@@ -33,6 +33,8 @@ Role = Literal["explorer", "archive", "observer"]
 """A role that a node may report about itself, in the words of the settings (`roles` of a node). An observer proposes no
 blocks, as an explorer does not."""
 
+RangeForm = Literal["blocks", "logs", "traces"]
+"""The form of the answer to a range: one item for each block, or logs or traces, which name their block."""
 ShownContent = Literal["", "block", "transaction", "receipt", "receipts", "logs", "state"]
 """What results show of a chain; "receipts" are those of one block, "state" is an account with its proof."""
 
@@ -190,7 +192,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """Eligible nodes with this role are asked before the others."""
     limiter: str = ""
     """The rate limiter that nodes have for this method ("5/s burst 10"); empty when there is none."""
-    split: Literal["", "blocks", "logs"] = ""
+    split: RangeForm | Literal[""] = ""
     """How a range may be split into segments (core.plan.block_range); empty when it may not."""
     kind: MethodKind = "read"
     local: LocalAnswer | None = None

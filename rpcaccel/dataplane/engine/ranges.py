@@ -289,6 +289,9 @@ class _Work:
         outcome = await self._carry(plan)
         if outcome.kind in SMALLER:
             return await self.ask_for_less(plan, run, outcome)
+        if outcome.kind is FailureKind.INVALID_PARAMS and self._span.way == "traces":
+            # The client did not say how many traces there may be at the most, so that the fault may be there.
+            return replace(outcome, error=INCOMPLETE)
         if outcome.result is None:
             return outcome
         shares = await in_turns(range_segments.share(self._span.way, outcome.result, run))

@@ -213,6 +213,20 @@ def receipt(branch: Branch, tx: Tx, block: Block, version: str) -> View:
     return _view("receipt", version, facts)
 
 
+def trace(branch: Branch, tx: Tx, block: Block) -> View:
+    """The one trace of a transaction, in the form of OpenEthereum, where blocks are numbers and not text."""
+    facts = transaction(branch, tx, block, "geth")
+    called = {"callType": "call", "to": facts["to"], "input": facts["input"]}
+    action = {"from": facts["from"], "gas": facts["gas"], "value": facts["value"]}
+    return {
+        "action": action | called if facts["to"] else action | {"init": facts["input"]},
+        "blockHash": facts["blockHash"], "blockNumber": block.number,
+        "result": {"gasUsed": hex(tx.gas_used), "output": "0x"}, "subtraces": 0, "traceAddress": [],
+        "transactionHash": facts["hash"], "transactionPosition": tx.index,
+        "type": "call" if facts["to"] else "create",
+    }  # fmt: skip
+
+
 def pushed_header(branch: Branch, block: Block, version: str) -> View:
     """A newHeads notification. geth has null for members of forks that are not active. Harmony's differs from the
     block: no uncles hash, and the miner is the address of the leader's BLS key."""

@@ -1,4 +1,5 @@
-"""The methods for logs and filters of Harmony's hmy and eth namespaces and of geth; a filter lives on one node only."""
+"""The methods for logs and filters of Harmony's hmy and eth namespaces and of geth, where a filter lives on one node
+only; and the traces of ranges of Erigon."""
 
 from __future__ import annotations
 
@@ -11,12 +12,14 @@ from rpcaccel.simnode.methods import json_views as views
 from rpcaccel.simnode.methods.arguments import LATEST, UnreadableArgument, hex_or_tag
 from rpcaccel.simnode.methods.block_methods import height_of
 from rpcaccel.simnode.methods.json_views import View
-from rpcaccel.simnode.methods.registry import FILTERS, Filter, MethodCall, RpcError, answers, both, harmony
+from rpcaccel.simnode.methods.registry import FILTERS, Filter, MethodCall, RpcError, answers, both, ethereum, harmony
 
 FILTER_IDLE_SECONDS = 300.0
 """Seconds after which an unpolled filter dies."""
 LOGS_LIMIT = 1024
 """Greatest difference of last and first block in a getLogs of Harmony."""
+TRACES_UNASKED = 200
+"""Traces that a trace_filter gets at the most which does not say how many (--trace.maxtraces of Erigon)."""
 
 
 def logs(call: MethodCall, first: int, last: int, criteria: View, version: str) -> list[View]:
@@ -97,6 +100,27 @@ def get_logs(call: MethodCall, criteria: View) -> list[View]:
     if call.lies("truncated_logs"):
         del found[len(found) - max(1, len(found) // 4) :]
     return found
+
+
+@ethereum("filter", args.call_object, spaces={"trace": "geth"})
+def filter_traces(call: MethodCall, criteria: View) -> list[View]:
+    """The traces of a range, without a word about those that are left out."""
+    first, last = (_height(call, criteria, name) for name in ("fromBlock", "toBlock"))
+    if first > last:
+        raise RpcError("invalid parameters: fromBlock cannot be greater than toBlock")
+    found: list[View] = []
+    for height in range(first, min(last, call.head) + 1):
+        block = call.block_at(height)
+        found += (trace for tx in block.txs if _is_among(trace := views.trace(call.branch, tx, block), criteria))
+    after, count = int(criteria.get("after") or 0), int(criteria.get("count") or TRACES_UNASKED)
+    return found[after : after + count]
+
+
+def _is_among(trace: View, criteria: View) -> bool:
+    """Does a trace begin or end at one of the addresses, if some are given?"""
+    wanted = {end: criteria.get(f"{end}Address") for end in ("from", "to")}
+    given = {end: {address.lower() for address in addresses} for end, addresses in wanted.items() if addresses}
+    return not given or any(trace["action"].get(end) in addresses for end, addresses in given.items())
 
 
 def _install(call: MethodCall, kind: str, criteria: View) -> str:

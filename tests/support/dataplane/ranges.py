@@ -17,6 +17,7 @@ from tests.support.proxy import proxying
 HEAD = 90
 NOT_FINAL = 30
 CONTRACT = harmony_chain().generator.contract
+SENDER = ethereum_chain(HEAD).generator.accounts[0]
 
 numbers = st.integers(0, HEAD + 15)
 ends = st.one_of(
@@ -36,6 +37,16 @@ criteria = st.fixed_dictionaries(
     },
 )
 logs = st.tuples(st.just("eth_getLogs"), criteria.map(lambda one: (one,)))
+traces = st.tuples(
+    st.just("trace_filter"),
+    st.fixed_dictionaries(
+        {"fromBlock": numbers.map(hex), "toBlock": st.one_of(numbers.map(hex), st.just("latest"))},
+        optional={
+            "fromAddress": st.sampled_from([[], ["0x" + SENDER.hex()], ["0x" + "00" * 20]]),
+            "count": st.integers(1, 9),
+        },
+    ).map(lambda one: (one,)),
+)
 ways = st.fixed_dictionaries(
     {
         "segment": st.sampled_from([1, 7, 16, 128]),
@@ -76,7 +87,7 @@ async def play(kind: str, steps: list[Any], way: dict[str, int], size: int, limi
 
 STORIES = {
     "harmony": (st.one_of(blocks, blocks, logs, moves), st.just({})),
-    "ethereum": (st.one_of(logs, logs, moves), limits),
+    "ethereum": (st.one_of(logs, logs, traces, moves), limits),
 }
 """What happens over a chain that is final at once, and over one that forks, of nodes with limits of their own."""
 

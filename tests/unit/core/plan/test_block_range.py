@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel import chains
-from rpcaccel.core.plan.block_range import Range
+from rpcaccel.core.plan.block_range import MOST_TRACES, Range
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
@@ -82,6 +82,43 @@ def test_blocks_that_are_not_wholly_understood_are_not_cut(params: tuple[Any, ..
 )
 def test_logs_that_are_not_wholly_understood_are_not_cut(criteria: dict[str, Any]) -> None:
     assert plan("eth_getLogs", criteria).range is None
+
+
+def traces(**criteria: Any) -> Range | None:
+    return plan("trace_filter", {"fromBlock": "0x5", "toBlock": "0x9", **criteria}, chain="ethereum").range
+
+
+def test_traces_are_cut_by_block_and_those_of_some_addresses_on_the_grid() -> None:
+    for criteria, by_block in (({}, True), ({"toAddress": []}, True), ({"fromAddress": [ADDRESS]}, False)):
+        found = traces(**criteria)
+        assert found is not None
+        assert (found.way, found.first, found.last, found.by_block) == ("traces", 5, 9, by_block)
+
+
+def test_all_traces_of_a_piece_are_asked_for_since_nodes_leave_some_out_without_a_word() -> None:
+    found = traces(toAddress=[ADDRESS])
+    assert found is not None
+    asked = {"fromBlock": "0x5", "toBlock": "0x6", "toAddress": [ADDRESS], "count": MOST_TRACES}
+    assert json.loads(found.params(5, 6)) == [asked]
+    alone = plan("trace_filter", {name: value for name, value in asked.items() if name != "count"}, chain="ethereum")
+    assert found.key(5, 6) != alone.key
+    assert found.key(5, 6) == plan("trace_filter", asked, chain="ethereum").key
+
+
+@pytest.mark.parametrize(
+    "criteria",
+    [
+        {"count": 5},
+        {"after": 5},
+        {"mode": "intersection"},
+        {"toBlock": "0x4"},
+        {"toBlock": "pending"},
+        {"fromAddress": ADDRESS},
+        {"toAddress": ["0xa5"]},
+    ],
+)
+def test_traces_that_are_not_wholly_understood_or_a_page_of_them_are_not_cut(criteria: dict[str, Any]) -> None:
+    assert traces(**criteria) is None
 
 
 def test_methods_that_no_rule_says_to_split_are_not_cut() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rpcaccel.core.plan import range_segments
-from rpcaccel.core.plan.block_range import Range
+from rpcaccel.core.plan.block_range import MOST_TRACES, Range
 from rpcaccel.core.plan.range_segments import LOGS_A_STEP, MAX_SEGMENTS, Piece
+from rpcaccel.core.plan.rules import RangeForm
 from rpcaccel.core.stepwise import at_once
 
 
-def span(first: int, last: int, settled: int = 10_000, way: Literal["blocks", "logs"] = "logs") -> Range:
+def span(first: int, last: int, settled: int = 10_000, way: RangeForm = "logs") -> Range:
     return Range(way=way, method="m", tag=b"t", first=first, last=last, settled=settled, final=settled,
-                 depth=0, name=b"[\0,\1]", call=b'["\0","\1"]')  # fmt: skip
+                 depth=0, name=b"[\0,\1]", call=b'["\0","\1"]', by_block=way == "blocks")  # fmt: skip
 
 
 def ends(settled: int, final: int = 0) -> Range:
@@ -27,7 +28,7 @@ def ends(settled: int, final: int = 0) -> Range:
     return replace(span(0, 1, settled), final=final or settled)
 
 
-def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]) -> list[bytes] | None:
+def share(way: RangeForm, result: bytes, pieces: Sequence[Piece]) -> list[bytes] | None:
     return at_once(range_segments.share(way, result, pieces))
 
 
@@ -69,7 +70,7 @@ def test_a_range_of_too_many_pieces_is_left_whole() -> None:
 @given(first=st.integers(0, 500), length=st.integers(1, 400), settled=st.integers(-1, 900), step=st.integers(1, 150),
        way=st.sampled_from(["blocks", "logs"]))  # fmt: skip
 def test_pieces_cover_a_range_without_gap_or_overlap(
-    first: int, length: int, settled: int, step: int, way: Literal["blocks", "logs"]
+    first: int, length: int, settled: int, step: int, way: RangeForm
 ) -> None:
     last = first + length - 1
     cuts = range_segments.cut(span(first, last, settled, way), step)
@@ -193,6 +194,13 @@ def test_logs_go_to_the_segment_of_their_block() -> None:
 )
 def test_logs_that_do_not_say_where_they_belong_are_not_shared_out(result: bytes) -> None:
     assert share("logs", result, [Piece(100, 127), Piece(128, 300)]) is None
+
+
+@pytest.mark.parametrize("pieces", [[Piece(0, 0)], [Piece(0, 0), Piece(1, 1)]])
+def test_as_many_traces_as_were_asked_for_may_not_be_all(pieces: list[Piece]) -> None:
+    trace = b'{"blockNumber":0}'
+    assert share("traces", range_segments.join([trace] * (MOST_TRACES - 1)), pieces) is not None
+    assert share("traces", range_segments.join([trace] * MOST_TRACES), pieces) is None
 
 
 def test_the_logs_of_one_piece_need_not_tell_their_block_but_must_be_a_list() -> None:

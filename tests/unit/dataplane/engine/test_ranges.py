@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from rpcaccel.core.cache.entry import Selection
+from rpcaccel.simnode.methods.log_methods import TRACES_UNASKED
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -285,6 +286,46 @@ async def test_logs_of_another_filter_are_other_pieces() -> None:
         assert (await same(proxy, LOGS, window(0, 127, address=contract))).cache == "miss"
         assert (await same(proxy, LOGS, window(0, 127, address="0x" + "00" * 20))).result == []
         assert (await same(proxy, LOGS, window(32, 63, address=contract))).cache == "memory"
+
+
+# ----------------------------------------------------------------------------------------------------------- traces
+
+
+TRACES = "trace_filter"
+
+
+async def test_windows_of_traces_share_their_blocks_and_those_of_an_address_their_segments() -> None:
+    net = {"chain": "ethereum", "ranges": {"segment": 16}}
+    async with ethereum_nodes(1) as nodes, proxying(nodes, net=net) as proxy:
+        sender = (await same(proxy, TRACES, window(10, 49))).result[0]["action"]["from"]
+        assert (await same(proxy, TRACES, window(30, 69))).cache == "partial; cached=20; of=40"
+        assert (await same(proxy, TRACES, window(20, 60))).cache == "memory"
+        of_sender = window(32, 63, fromAddress=[sender])
+        assert (await same(proxy, TRACES, of_sender)).cache == "miss"
+        assert (await same(proxy, TRACES, {**of_sender, "toBlock": "0x2f"})).cache == "memory"
+        assert asked(nodes) == [(10, 49), (32, 63), (50, 69)]
+
+
+async def test_what_a_node_leaves_out_of_traces_without_a_word_is_missing_in_no_block() -> None:
+    async with ethereum_nodes(1, head=400) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
+        witness = SimNode(nodes[0].chain, name="witness")
+        cut = await witness.ask(TRACES, window(0, 250))
+        assert len(cut) == TRACES_UNASKED
+        whole = (await proxy.call(TRACES, window(0, 250))).result
+        assert whole[: len(cut)] == cut
+        for first, last in ((0, 250), (100, 180), (250, 250)):
+            reply = await proxy.call(TRACES, window(first, last))
+            assert reply.cache == "memory"
+            assert reply.result == await witness.ask(TRACES, window(first, last, count=10_000))
+        paged = (await same(proxy, TRACES, window(0, 250, after=190, count=20))).result
+        assert paged == whole[190:210]
+
+
+async def test_a_node_that_refuses_to_be_told_how_many_traces_is_asked_as_the_client_asks() -> None:
+    async with ethereum_nodes(1) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
+        nodes[0].knobs.turn({"error_code": -32602, "error_text": "unknown field `count`", "next_faults": ["error"]})
+        reply = await proxy.call(TRACES, window(10, 20))
+        assert reply.result == await SimNode(nodes[0].chain, name="witness").ask(TRACES, window(10, 20))
 
 
 @pytest.mark.parametrize("limit", [{"logs_range": 20}, {"logs_results": 5}])
