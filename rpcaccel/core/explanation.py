@@ -112,6 +112,8 @@ def keeping(
     said = list(_surely(plan))
     if plan.range is not None:
         said.append("a range: put together from pieces where the settings allow it, each kept by itself once final")
+    if plan.rule.of_block:
+        said.append("taken out of what is kept of its whole block, or of all its receipts, where this worker has that")
     if plan.key is not None:
         disk = disk and not plan.rule.prove
         said.append(_lasting(plan, block_time, shared=shared and plan.key in plan.shared_keys, disk=disk))

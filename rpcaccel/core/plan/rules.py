@@ -216,6 +216,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     """For a send: the method that looks up a transaction by its hash."""
     shows: ShownContent = ""
     """What the result shows, so that it can be judged by arithmetic (core.proof.judge). Empty: it is not judged."""
+    of_block: bool = False
+    """Is the result a block, the receipts of one, or a transaction or a receipt of one, which a node writes alike in
+    the answers to all of these methods (core.cache.block_contents)? `shows` says which."""
     part: StatePart = ""
     """For a read of the state: what the result is of the account that the first param names, so that it can be taken
     from a proof of that account (core.proof.state)."""

@@ -13,7 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
+from msgspec.structs import replace
+
 from rpcaccel.core.agreement.cases import Case
+from rpcaccel.core.cache.block_contents import Call
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
@@ -22,6 +25,8 @@ from rpcaccel.core.dispatch.outcome import Outcome, refused
 from rpcaccel.core.dispatch.sole_fetch import Mode
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint, Rewritten
+from rpcaccel.core.nodes.eligibility import eligible
+from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
@@ -37,6 +42,7 @@ from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
 from rpcaccel.dataplane.engine.ranges import Ranges
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Flight, Waiter, awaited
+from rpcaccel.dataplane.event_loop import in_turns
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin, OneNode, Separation
 from rpcaccel.stores.base import NoStore, Store
@@ -60,8 +66,16 @@ def filter_not_found(network: Network, plan: Plan) -> Outcome:
     return Outcome(source=AnswerSource.LOCAL, error=FILTER_NOT_FOUND, block=head, kind=FailureKind.FILTER_NOT_FOUND)
 
 
+NEVER_AGAIN = -(1 << 30)
+"""The count of receipts of a block that are not asked for together any more, because that failed."""
 REWRITTEN_WITHIN = 1.0
 """Seconds that the answer to a call that changes state without a new block waits for the control plane at the most."""
+
+
+def _cost(node: Node, plan: Plan) -> float:
+    """The units that a call costs at a node; one where the settings name no costs."""
+    costs = None if node.quota is None else node.quota.settings.costs
+    return costs.of(plan.method, plan.rule.heavy) if costs is not None and costs.billed else 1.0
 
 
 class Engine(FetchContext):
@@ -95,7 +109,7 @@ class Engine(FetchContext):
         )
         self.proved_reads = ProvedReads(shared=self, ask=self._part)
         self._ranges = Ranges(
-            carry=self._part_of_range,
+            carry=self._part_of_call,
             keep=self.keep,
             kept=self._kept,
             stored=stored,
@@ -128,7 +142,7 @@ class Engine(FetchContext):
         kept = (plan.key is not None or plan.head_key is not None) and not plan.rule.fresh
         found = self.memory.first(now, plan.key, plan.head_key) if kept else None
         if found is None or not self._may_be_given(network, plan, *found, now):
-            return None
+            return self._part_of_block(network, plan) if plan.rule.of_block and kept else None
         key, entry = found
         head = network.view.head
         return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=head, key=key, proved=entry.proved)
@@ -163,6 +177,12 @@ class Engine(FetchContext):
                 flight.join(waiter, self.clock())
                 return
         bound = key is None and rule.known and rule.kind == "read"
+        if rule.of_block and plan.kept and not rule.fresh:
+            whole = self._whole_block(network, plan, origin)
+            if whole is not None:
+                work = self._out_of(network, plan, whole, origin)
+                CarriedFlight(flights=flights, work=work, bound=True).begin(waiter)
+                return
         if plan.range is not None and network.settings.ranges.enabled:
             work = self._ranges.fetch(network, plan, plan.range, origin)
             CarriedFlight(flights=flights, key=key, work=work, bound=bound).begin(waiter)
@@ -174,6 +194,74 @@ class Engine(FetchContext):
             Fetch(flights=flights, key=key, bound=bound, shared=self, network=network, plan=plan, origin=origin).begin(
                 waiter
             )
+
+    # -- what a kept block holds ----------------------------------------------------------------------------------
+
+    def holder(self, network: Network, plan: Plan) -> tuple[Plan, bytes, Entry] | None:
+        """The call whose kept answer holds the answer to this one, which may be kept, and that answer with its key;
+        None when there is none that may be given now."""
+        call = network.sight.contents.holder(plan)
+        if call is None:
+            return None
+        whole, oldest = network.plan(*call), self.clock() - plan.rule.max_age
+        found = self._kept(network, whole) if whole.rule.sure_scope == plan.rule.sure_scope else None
+        if found is None or (plan.rule.max_age and found[1].stored_at < oldest):
+            return None
+        lasts = found[0] == whole.key
+        return None if lasts and plan.key is None else (whole, *found)
+
+    def _part_of_block(self, network: Network, plan: Plan) -> Outcome | None:
+        """The outcome of a call whose answer a kept block holds that is at hand."""
+        held = self.holder(network, plan) if network.sight.contents else None
+        if held is None:
+            return None
+        whole, _key, entry = held
+        part = network.sight.contents.part(plan, Call(whole.method, whole.params), entry.result)
+        if part is None:
+            return None
+        return Outcome(source=AnswerSource.MEMORY, result=part, block=network.view.head, proved=entry.proved)
+
+    def _whole_block(self, network: Network, plan: Plan, origin: CallOrigin) -> Plan | None:
+        """The call out of whose answer this one is to be answered: it is kept but not at hand, or worth asking for."""
+        contents = network.sight.contents
+        if not contents or self.sends.holders(network, plan, origin.address):
+            return None
+        if (held := self.holder(network, plan)) is not None:
+            return held[0]
+        method, known = network.chain.provable.receipts_method, contents.wants_all(plan, network.view.final)
+        if known is None or not method:
+            return None
+        whole, nodes = network.plan(method, b'["0x%x"]' % known.number), network.pool.nodes
+        alike = whole.kept and whole.rule.sure_scope == plan.rule.sure_scope and whole.tag == plan.tag
+        if not alike or eligible(nodes, whole, network.pool.clock()).forced:
+            return None
+        dear = any(_cost(node, whole) > _cost(node, plan) * known.transactions for node in nodes)
+        return None if dear else whole
+
+    async def _out_of(self, network: Network, plan: Plan, whole: Plan, origin: CallOrigin) -> Outcome:
+        """The outcome of a call out of that of another one, or by itself where that does not hold it."""
+        key = b"whole:" + (whole.flight_key or b"")
+        outcome = await self.flights.fly(key, lambda: self._opened(network, whole, origin))
+        if outcome.result is not None and not outcome.doubtful:
+            part = network.sight.contents.part(plan, Call(whole.method, whole.params), outcome.result)
+            if part is not None:
+                return replace(outcome, result=part, key=b"")
+        if (known := network.sight.contents.block_of(plan)) is not None:
+            known.missed = NEVER_AGAIN
+        return await self._part_of_call(network, plan, origin, self.clock() + network.settings.deadline)
+
+    async def _opened(self, network: Network, whole: Plan, origin: CallOrigin) -> Outcome:
+        """The outcome of a call that holds others, which are at hand then."""
+        kept = self._kept(network, whole)
+        if kept is None:
+            outcome = await self.outcome(network, whole, origin)
+        else:
+            entry, head = kept[1], network.view.head
+            outcome = Outcome(source=AnswerSource.MEMORY, result=entry.result, block=head, proved=entry.proved)
+        if outcome.result is not None:
+            call = Call(whole.method, whole.params)
+            await in_turns(network.sight.contents.read(call, whole.rule.shows, outcome.result))
+        return outcome
 
     async def _kept_behind(self, network: Network, plan: Plan) -> Outcome:
         """The outcome of a call for which no node may be asked, and which memory does not answer."""
@@ -261,8 +349,8 @@ class Engine(FetchContext):
             self._fetch_for_all(network, plan, sole=False)
         return True
 
-    async def _part_of_range(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
-        """Fetch a piece or a run of a range, from as many nodes as must agree."""
+    async def _part_of_call(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Outcome:
+        """Fetch a part of a call, such as a run of a range, from as many nodes as must agree."""
         if plan.rule.agree > 1:
             return await self._agree(network, plan, origin, key=None, bound=True, ends=ends).outcome()
         return await self._part(network, plan, origin, ends)

@@ -90,6 +90,8 @@ def _served(engine: Engine, network: Network, plan: Plan, entry: Entry) -> bool:
 def _in_memory(worker: str, engine: Engine, network: Network, plan: Plan) -> list[HeldAnswer]:
     now = engine.now()
     found = [(key, engine.memory.peek(key, now)) for key in (plan.key, plan.head_key) if key is not None]
+    if plan.rule.of_block and plan.kept and (holder := engine.holder(network, plan)) is not None:
+        found.append(holder[1:])
     return [
         _held("memory", worker, key, entry, now, served=_served(engine, network, plan, entry))
         for key, entry in found

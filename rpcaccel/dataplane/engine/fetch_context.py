@@ -35,6 +35,7 @@ import msgspec
 from msgspec import structs
 
 from rpcaccel.core.agreement.cases import Case
+from rpcaccel.core.cache.block_contents import Call
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.recent_purges import RecentPurges
@@ -64,7 +65,7 @@ from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.beside import AskBeside
 from rpcaccel.dataplane.engine.single_flight import Flights
-from rpcaccel.dataplane.event_loop import OneATurn
+from rpcaccel.dataplane.event_loop import OneATurn, in_turns
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
 from rpcaccel.dataplane.upstream.chooser import PROXY, CallOrigin
@@ -405,6 +406,9 @@ class FetchContext(ABC):
             self.disk.put(key, entry, inf)
         if self.shared and key in plan.shared_keys:
             self.store.put(key, entry, life.store * share)
+        if rule.of_block and rule.shows in ("block", "receipts"):
+            steps = network.sight.contents.read(Call(plan.method, plan.params), rule.shows, result)
+            self.broadcasts.begin(in_turns(steps))
 
     def rewritten(self, network: Network) -> None:
         """Drop what was kept of a network, because a call changed its state or blocks without a new block. The control

@@ -8,6 +8,7 @@ from copy import copy
 
 from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings
+from rpcaccel.core.cache.block_contents import BlockContents
 from rpcaccel.core.cache.known_hashes import KnownHashes
 from rpcaccel.core.directives import DirectiveError, Directives
 from rpcaccel.core.dispatch.retry_budget import Budget
@@ -36,6 +37,7 @@ class ChainState:
         "_waiting",
         "absence",
         "block_time",
+        "contents",
         "doubted",
         "forgetting",
         "hashes",
@@ -48,6 +50,7 @@ class ChainState:
     def __init__(self) -> None:
         self.view = ChainSnapshot()
         self.hashes = KnownHashes()
+        self.contents = BlockContents()
         self.known_blocks = KnownBlocks()
         self.seen_forms = SeenForms()
         self.absence = Absence()

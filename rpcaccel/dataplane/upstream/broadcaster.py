@@ -101,7 +101,7 @@ class Broadcasts:
         await asyncio.gather(*running, return_exceptions=True)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin a part of a broadcast."""
+        """Begin work that no caller waits for, such as a part of a broadcast."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)

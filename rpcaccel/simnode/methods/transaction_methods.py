@@ -104,9 +104,11 @@ def _block(call: MethodCall, reference: Reference | bytes) -> Block | None:
 
 
 def _shown(call: MethodCall, tx: Tx, block: Block | None) -> View:
-    """A transaction of either kind as a StructuredResponse: with its members in alphabetical order."""
+    """A transaction of either kind: of Harmony as a StructuredResponse, with its members in alphabetical order; of geth
+    as it stands in its block."""
     show = views.staking_transaction if tx.staking else views.transaction
-    return dict(sorted(show(call.branch, tx, block, call.version).items()))
+    view = show(call.branch, tx, block, call.version)
+    return view if call.geth else dict(sorted(view.items()))
 
 
 @both("getTransactionByHash", args.block_hash)

@@ -35,6 +35,19 @@ async def test_what_memory_holds_is_told_with_its_time() -> None:
         assert [tier.hits for tier in proxy.worker.report().tally.tiers] == [tier.hits for tier in before]
 
 
+async def test_a_kept_block_that_holds_the_answer_is_told() -> None:
+    async with ethereum_nodes(1) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
+        block = (await proxy.call("eth_getBlockByNumber", "0x7", True)).result
+        asked = "eth_getTransactionByHash", block["transactions"][0]["hash"]
+        found = await explained(proxy, *asked)
+        assert (found.held[0].key, found.held[0].served) == (
+            (await explained(proxy, "eth_getBlockByNumber", "0x7", True)).key,
+            True,
+        )
+        assert any("taken out of what is kept of its whole block" in said for said in found.keeping)
+        assert (await proxy.call(*asked)).cache == "memory"
+
+
 async def test_how_an_answer_is_judged_follows_from_the_chain_and_the_settings() -> None:
     asked, ethereum = ("eth_getBlockByNumber", "0x7", False), {"chain": "ethereum"}
     async with ethereum_nodes(1) as nodes, proxying(nodes, net=ethereum) as proxy:

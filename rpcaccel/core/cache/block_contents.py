@@ -1,0 +1,258 @@
+"""The blocks that kept answers hold whole, and the answers to other calls that are parts of these.
+
+An indexer asks for a block and then for its transactions and receipts one by one. Each of those is a part of the answer
+about the block, or about all of its receipts, to the byte: nodes write both with the same code (`Rule.of_block`).
+
+What stands here only says where to look. A part is given when it names what the call asks for; whether the kept answer
+that it is taken from may be given now is decided by the plan of the call that brought that answer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.stepwise import Steps
+from rpcaccel.core.wire.json_text import UNREADABLE, item_steps, member_steps
+
+MAX_NAMES = 1 << 16
+"""Numbers and hashes of blocks and hashes of transactions that are remembered, some 100 bytes each; the one stored
+first is dropped first."""
+MAX_OPENED, MAX_OPENED_BYTES = 16, 16_000_000
+"""Answers whose parts are at hand, and bytes that these may keep from being freed when the cache has dropped them."""
+ALL_FROM = 3
+"""The receipt of a block from which all of its receipts are worth one call: who reads two may want no more."""
+_PLAIN_ARGUMENTS = 256
+"""Bytes of the longest params that are looked at: a hash and a number."""
+_ITEMS_A_STEP = 32
+AT_ONCE_BYTES = 1_000_000
+"""Bytes of the longest answer that is split at once, which takes a millisecond; to split one in steps takes ten times
+as long."""
+_HASH = re.compile("0x[0-9a-fA-F]{64}").fullmatch
+_NUMBER = re.compile("0x(?:0|[1-9a-f][0-9a-f]{0,6})").fullmatch
+_decode_arguments = msgspec.json.Decoder(list[Any]).decode
+
+
+class Call(NamedTuple):
+    """A call whose answer holds a block: its method, and the raw JSON text of its params."""
+
+    method: str
+    params: bytes
+
+
+class KnownBlock(Struct):
+    """A block of which an answer was kept."""
+
+    number: int
+    transactions: int
+    whole: Call | None = None
+    """The call that has the block with its transactions."""
+    receipts: Call | None = None
+    """The call that has its receipts."""
+    missed: int = 0
+    """Receipts of the block that nodes were asked for one by one."""
+
+
+class _Opened(Struct):
+    """A kept answer with its parts at hand."""
+
+    result: bytes
+    number: int
+    hash: str
+    items: list[Raw]
+    """The transactions or the receipts; for a block without whole transactions, their hashes."""
+    places: dict[str, int]
+    """The index of each of them, by the hash of the transaction in lower case."""
+
+
+class _Block(Struct):
+    number: str
+    hash: str
+    transactions: list[Raw]
+
+
+class _Transaction(Struct):
+    hash: str
+
+
+class _Receipt(Struct):
+    transactionHash: str  # the node's own spelling
+    blockHash: str
+    blockNumber: str
+
+
+_block = msgspec.json.Decoder(_Block).decode
+_transaction = msgspec.json.Decoder(_Transaction).decode
+_receipt = msgspec.json.Decoder(_Receipt).decode
+_text = msgspec.json.Decoder(str).decode
+_items = msgspec.json.Decoder(list[Raw]).decode
+
+
+class BlockContents:
+    """The blocks of one network that kept answers hold."""
+
+    __slots__ = ("_known", "_opened")
+
+    def __init__(self) -> None:
+        self._known: dict[int, KnownBlock] = {}
+        self._opened: dict[Call, _Opened] = {}
+
+    def __repr__(self) -> str:
+        return f"<contents of blocks by {len(self._known)} names, {len(self._opened)} at hand>"
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def read(self, call: Call, shows: str, result: bytes) -> Steps[None]:
+        """Take in the answer of a call that shows a block or the receipts of one: have its parts at hand, and know what
+        it holds by number and hashes. An answer that is not of the usual form is left out."""
+        opened = self._opened.get(call)
+        if opened is not None and opened.result is result:
+            return
+        try:
+            opened = yield from (_open_block(result) if shows == "block" else _open_receipts(result))
+        except (*UNREADABLE, ValueError, KeyError):
+            return
+        if opened is None:
+            return
+        known = self._known.get(opened.number)
+        if known is None or self._known.get(_name(opened.hash)) is not known:  # no longer: another block has the number
+            known = KnownBlock(opened.number, len(opened.items))
+        if shows == "receipts":
+            known.receipts = call
+        elif not opened.items or _is_object(opened.items[0]):
+            known.whole = call
+        for at, name in enumerate((opened.number, *map(_name, (opened.hash, *opened.places)))):
+            self._known[name] = known
+            if not at % _ITEMS_A_STEP:
+                yield
+        while len(self._known) > MAX_NAMES:
+            del self._known[next(iter(self._known))]
+        if call in (known.whole, known.receipts):
+            self._have_at_hand(call, opened)
+
+    def _have_at_hand(self, call: Call, opened: _Opened) -> None:
+        self._opened.pop(call, None)
+        self._opened[call] = opened
+        size = sum(len(one.result) for one in self._opened.values())
+        while len(self._opened) > MAX_OPENED or size > MAX_OPENED_BYTES:
+            size -= len(self._opened.pop(next(iter(self._opened))).result)
+
+    def block_of(self, plan: Plan) -> KnownBlock | None:
+        """The block that a call is about, or in which the transaction is that it names."""
+        if plan.block is not None:
+            return self._known.get(plan.block)
+        named = _first(_arguments(plan))
+        return None if named is None else self._known.get(_name(named))
+
+    def holder(self, plan: Plan) -> Call | None:
+        """The other call whose answer holds the answer to this one."""
+        known = self.block_of(plan)
+        if known is None:
+            return None
+        call = known.receipts if plan.rule.shows in ("receipt", "receipts") else known.whole
+        return None if call is None or call == (plan.method, plan.params) else call
+
+    def part(self, plan: Plan, call: Call, result: bytes) -> bytes | None:
+        """The answer to a call, out of that of `call`; None when that is not at hand, or when it does not certainly
+        hold what is asked for."""
+        opened = self._opened.get(call)
+        if opened is None or opened.result is not result:
+            return None
+        arguments, shows = _arguments(plan), plan.rule.shows
+        named = _first(arguments)
+        if shows == "receipt" or plan.rule.names_transaction is not None:
+            at = None if named is None or len(arguments) != 1 else opened.places.get(named)
+            return None if at is None else bytes(opened.items[at])
+        if (plan.block != opened.number) if plan.block is not None else (named != opened.hash):
+            return None
+        if shows == "receipts":
+            return result if len(arguments) == 1 else None
+        if len(arguments) != 2:
+            return None
+        if shows == "block":
+            return result if arguments[1] is True else _with_hashes(opened) if arguments[1] is False else None
+        index = arguments[1]
+        if not isinstance(index, str) or not _NUMBER(index) or int(index, 16) >= len(opened.items):
+            return None
+        return bytes(opened.items[int(index, 16)])
+
+    def wants_all(self, plan: Plan, final: int) -> KnownBlock | None:
+        """Count a receipt that a node is to be asked for. The block whose receipts are worth one call together: a final
+        one of which more than two were asked for, and which has more than these; None where there is none."""
+        known = self.block_of(plan) if plan.rule.shows == "receipt" else None
+        if known is None or known.number > final:
+            return None
+        known.missed += 1
+        return known if known.missed >= ALL_FROM and known.transactions > ALL_FROM else None
+
+
+def _open_block(result: bytes) -> Steps[_Opened]:
+    """The transactions of a block. Raises as msgspec and `member_steps` do, or KeyError."""
+    if len(result) <= AT_ONCE_BYTES:
+        block = _block(result)
+        number, hash, items = block.number, block.hash, block.transactions
+    else:
+        members = yield from member_steps(result)
+        number, hash = _text(members["number"]), _text(members["hash"])
+        items = yield from item_steps(members["transactions"])
+    places: dict[str, int] = {}
+    for at, item in enumerate(items):
+        if not at % _ITEMS_A_STEP:
+            yield
+        of = _transaction(item).hash if _is_object(item) else _text(item)
+        places[of.lower()] = at
+    return _Opened(result, int(number, 16), hash.lower(), items, places)
+
+
+def _open_receipts(result: bytes) -> Steps[_Opened | None]:
+    """The receipts of a block; None where there are none, which names no block. Raises as for a block."""
+    items = _items(result) if len(result) <= AT_ONCE_BYTES else (yield from item_steps(result))
+    places: dict[str, int] = {}
+    of = None
+    for at, item in enumerate(items):
+        if not at % _ITEMS_A_STEP:
+            yield
+        of = _receipt(item)
+        places[of.transactionHash.lower()] = at
+    return None if of is None else _Opened(result, int(of.blockNumber, 16), of.blockHash.lower(), items, places)
+
+
+def _is_object(item: Raw) -> bool:
+    return bytes(memoryview(item)[:1]) == b"{"
+
+
+def _with_hashes(opened: _Opened) -> bytes:
+    """The block with the hashes of its transactions in place of these, as nodes write it."""
+    if not opened.items:
+        return opened.result
+    begin = opened.result.index(bytes(opened.items[0]))
+    last = bytes(opened.items[-1])
+    end = opened.result.rindex(last) + len(last)
+    hashes = b",".join(b'"%b"' % _transaction(item).hash.encode() for item in opened.items)
+    return opened.result[:begin] + hashes + opened.result[end:]
+
+
+def _arguments(plan: Plan) -> list[Any]:
+    if len(plan.params) > _PLAIN_ARGUMENTS:
+        return []
+    try:
+        return _decode_arguments(plan.params)
+    except UNREADABLE:
+        return []
+
+
+def _first(arguments: list[Any]) -> str | None:
+    """The hash with which params begin, in lower case; None where they begin with none."""
+    named = arguments[0] if arguments else None
+    return named.lower() if isinstance(named, str) and _HASH(named) else None
+
+
+def _name(hash: str) -> int:
+    """What a hash is remembered by: its beginning, apart from the numbers of blocks. Hashes that begin alike are told
+    apart by what they name."""
+    return 1 << 64 | int(hash[2:18], 16)

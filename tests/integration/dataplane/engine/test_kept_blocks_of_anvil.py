@@ -1,0 +1,41 @@
+"""What is taken out of the kept blocks of a real EVM node is what that node itself says, in its order."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.dataplane.saying import all_saying
+from tests.support.proof_chain import ProofChain
+from tests.support.proxy import proxying
+
+
+@pytest.mark.parametrize("fork", ["london", "prague"])
+async def test_transactions_and_receipts_out_of_their_blocks_are_what_the_node_says(fork: str) -> None:
+    with ProofChain(fork) as chain:
+        chain.grow()
+        head = int(chain.ask("eth_blockNumber"), 16)
+
+        def said(method: str, params: bytes) -> bytes:
+            return b'"result":%b' % json.dumps(chain.ask(method, *json.loads(params))).encode()
+
+        async with all_saying(said) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
+            nodes[0].head = head
+            proxy.see()
+            kinds = set()
+            for number in map(hex, range(head + 1)):
+                block = (await proxy.call("eth_getBlockByNumber", number, True)).result
+                receipts = (await proxy.call("eth_getBlockReceipts", number)).result
+                asked = [("eth_getBlockByNumber", number, False), ("eth_getBlockByHash", block["hash"], True),
+                         ("eth_getBlockByHash", block["hash"], False)]  # fmt: skip
+                asked += [("eth_getBlockReceipts", block["hash"])] if receipts else []
+                for at, one in enumerate(block["transactions"]):
+                    kinds.add(one["type"])
+                    asked += [("eth_getTransactionByHash", one["hash"]), ("eth_getTransactionReceipt", one["hash"]),
+                              ("eth_getTransactionByBlockNumberAndIndex", number, hex(at)),
+                              ("eth_getTransactionByBlockHashAndIndex", block["hash"], hex(at))]  # fmt: skip
+                for call in asked:
+                    reply = await proxy.call(*call)
+                    assert (reply.cache, json.dumps(reply.result)) == ("memory", json.dumps(chain.ask(*call))), call
+            assert len(kinds) >= 3

@@ -1,0 +1,196 @@
+"""What an indexer asks block by block is answered out of the blocks that are kept, to the byte as a node would."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.simnode.server.envelope import RequestItem
+from rpcaccel.simnode.server.factories import ethereum_chain, running
+from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.proxy import Proxy, Reply, proxying
+
+BLOCK, RECEIPTS, RECEIPT = "eth_getBlockByNumber", "eth_getBlockReceipts", "eth_getTransactionReceipt"
+BY_HASH = "eth_getTransactionByHash"
+FINAL, HEAD = 150, 200
+FULL = 101
+"""A final block of twenty transactions."""
+
+
+@asynccontextmanager
+async def indexed(
+    count: int = 1, *, rules: dict[str, Any] | None = None, proxy: dict[str, Any] | None = None, **knobs: Any
+) -> AsyncIterator[Proxy]:
+    """A proxy before nodes of a chain whose blocks have no, ten and twenty transactions in turn."""
+    net = {"chain": "ethereum", "rules": rules or {}, "prove": "off"}  # what simulated blocks are hashed of is made up
+    async with (
+        running(ethereum_chain(HEAD, density=10), count, **knobs) as nodes,
+        proxying(nodes, net=net, final=FINAL, **(proxy or {})) as served,
+    ):
+        yield served
+
+
+async def same(proxy: Proxy, method: str, *params: Any) -> Reply:
+    """Ask the proxy, and a node that nobody counts: the answers are the same to the byte."""
+    reply = await proxy.call(method, *params)
+    witness = SimNode(proxy.nodes[0].chain, name="witness")
+    assert reply.body == await witness.brain.reply(RequestItem(method, orjson.dumps(params), b"1"))
+    return reply
+
+
+async def hashes_of(proxy: Proxy, number: int) -> list[str]:
+    block = await SimNode(proxy.nodes[0].chain, name="witness").ask(BLOCK, hex(number), False)
+    return list(block["transactions"])
+
+
+def calls(proxy: Proxy) -> int:
+    return sum(node.counts.calls for node in proxy.nodes)
+
+
+@pytest.mark.parametrize("number", [FULL, HEAD - 1])
+async def test_a_block_and_its_receipts_are_two_calls_whatever_is_asked_of_them_afterwards(number: int) -> None:
+    async with indexed() as proxy:
+        block = (await same(proxy, BLOCK, hex(number), True)).result
+        await same(proxy, RECEIPTS, hex(number))
+        for at, one in enumerate(block["transactions"]):
+            for method, params in (
+                (BY_HASH, (one["hash"],)),
+                (RECEIPT, (one["hash"],)),
+                ("eth_getTransactionByBlockNumberAndIndex", (hex(number), hex(at))),
+                ("eth_getTransactionByBlockHashAndIndex", (block["hash"], hex(at))),
+            ):
+                assert (await same(proxy, method, *params)).cache == "memory"
+        for method, params in (
+            (BLOCK, (hex(number), False)),
+            ("eth_getBlockByHash", (block["hash"], True)),
+            ("eth_getBlockByHash", (block["hash"], False)),
+            (RECEIPTS, (block["hash"],)),
+        ):
+            assert (await same(proxy, method, *params)).cache == "memory"
+        assert len(block["transactions"]) >= 10
+        assert calls(proxy) == 2
+
+
+async def test_what_a_block_has_not_is_asked_of_a_node() -> None:
+    async with indexed() as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        await same(proxy, "eth_getTransactionByBlockNumberAndIndex", hex(FULL), "0x14")
+        await same(proxy, BY_HASH, (await hashes_of(proxy, FULL + 3))[0])
+        await same(proxy, BY_HASH, "0x" + "77" * 32)
+        assert calls(proxy) == 4
+
+
+async def test_the_third_receipt_of_a_final_block_brings_all_of_them_in_one_call() -> None:
+    async with indexed() as proxy:
+        hashes = await hashes_of(proxy, FULL)
+        await same(proxy, BLOCK, hex(FULL), False)
+        for one in hashes:
+            await same(proxy, RECEIPT, one)
+        assert (proxy.asked(RECEIPT), proxy.asked(RECEIPTS)) == (2, 1)
+
+
+async def test_receipts_that_are_asked_for_together_share_the_one_call() -> None:
+    async with indexed() as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        await asyncio.gather(*(same(proxy, RECEIPT, one) for one in await hashes_of(proxy, FULL)))
+        assert (proxy.asked(RECEIPT), proxy.asked(RECEIPTS)) == (2, 1)
+
+
+async def test_receipts_of_a_block_that_is_not_final_are_asked_for_one_by_one() -> None:
+    async with indexed() as proxy:
+        hashes = await hashes_of(proxy, HEAD - 1)
+        await same(proxy, BLOCK, hex(HEAD - 1), True)
+        for one in hashes:
+            await same(proxy, RECEIPT, one)
+        assert (proxy.asked(RECEIPT), proxy.asked(RECEIPTS)) == (len(hashes), 0)
+
+
+async def test_where_no_node_gives_all_receipts_each_is_asked_for() -> None:
+    async with indexed(missing={RECEIPTS}) as proxy:
+        hashes = await hashes_of(proxy, FULL)
+        await same(proxy, BLOCK, hex(FULL), True)
+        for one in hashes:
+            await same(proxy, RECEIPT, one)
+        assert (proxy.asked(RECEIPT), proxy.asked(RECEIPTS)) == (len(hashes), 1)
+
+
+async def test_where_the_call_for_all_receipts_fails_it_is_not_made_again() -> None:
+    async with indexed() as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        hashes = await hashes_of(proxy, FULL)
+        proxy.nodes[0].knobs.turn({"faults": {"garbage": 1.0}, "fault_methods": {RECEIPTS}})
+        for one in hashes[:3]:
+            await same(proxy, RECEIPT, one)
+        failed = proxy.asked(RECEIPTS)
+        for one in hashes[3:]:
+            await same(proxy, RECEIPT, one)
+        assert proxy.asked(RECEIPTS) == failed > 0
+
+
+@pytest.mark.parametrize(("all_of_them", "together"), [(200, 1), (201, 0)])
+async def test_all_receipts_are_asked_for_only_where_they_cost_no_more_than_each(
+    all_of_them: int, together: int
+) -> None:
+    listed = {"quota": {"day": 1_000_000, "costs": {RECEIPT: 10, RECEIPTS: all_of_them}}}
+    async with running(ethereum_chain(HEAD, density=10), 1) as nodes:
+        net = {"chain": "ethereum", "nodes": [{"id": nodes[0].name, "url": nodes[0].url, **listed}]}
+        async with proxying(nodes, net=net, final=FINAL) as proxy:
+            await same(proxy, BLOCK, hex(FULL), True)
+            for one in await hashes_of(proxy, FULL):
+                await same(proxy, RECEIPT, one)
+            assert proxy.asked(RECEIPTS) == together
+
+
+@pytest.mark.parametrize(
+    ("rules", "cache"),
+    [
+        ({BY_HASH: {"cache": "off"}}, "miss"),
+        ({BY_HASH: {"cache": "head"}}, "miss"),
+        ({BY_HASH: {"agree": 2}}, "miss"),
+        ({BLOCK: {"agree": 2}}, "miss"),
+        ({BLOCK: {"agree": 2}, BY_HASH: {"agree": 2}}, "memory"),
+        ({BLOCK: {"cache": "off"}}, "miss"),
+        ({BLOCK: {"cache": "head"}}, "memory"),
+    ],
+)
+async def test_an_operators_rule_for_the_part_or_for_the_whole_holds(rules: dict[str, Any], cache: str) -> None:
+    async with indexed(2, rules=rules) as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        assert (await same(proxy, BY_HASH, (await hashes_of(proxy, FULL))[0])).cache == cache
+
+
+@pytest.mark.parametrize(("age", "asked"), [(59, 0), (61, 1)])
+async def test_a_part_is_as_old_as_the_answer_that_it_is_taken_from(age: int, asked: int) -> None:
+    seconds = 1000.0
+    async with indexed(rules={BY_HASH: {"max_age": 60}}, proxy={"clock": lambda: seconds}) as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        seconds += age
+        await same(proxy, BY_HASH, (await hashes_of(proxy, FULL))[0])
+        assert proxy.asked(BY_HASH) == asked
+
+
+async def test_a_block_that_was_left_holds_nothing_any_more() -> None:
+    async with indexed() as proxy:
+        chain, number = proxy.nodes[0].chain, HEAD - 1
+        left = await hashes_of(proxy, number)
+        await same(proxy, BLOCK, hex(number), True)
+        chain.reorg(5)
+        proxy.see(final=FINAL, fork_epoch=1)
+        assert (await same(proxy, BY_HASH, left[0])).cache == "miss"
+        assert (await same(proxy, "eth_getTransactionByBlockNumberAndIndex", hex(number), "0x0")).cache == "miss"
+        await same(proxy, BLOCK, hex(number), True)
+        assert (await same(proxy, "eth_getTransactionByBlockNumberAndIndex", hex(number), "0x1")).cache == "memory"
+
+
+async def test_after_a_purge_of_the_blocks_nothing_is_taken_out_of_them() -> None:
+    async with indexed() as proxy:
+        one = (await hashes_of(proxy, FULL))[0]
+        await same(proxy, BLOCK, hex(FULL), True)
+        proxy.worker.engine.memory.purge(Selection(method=BLOCK))
+        assert (await same(proxy, BY_HASH, one)).cache == "miss"
