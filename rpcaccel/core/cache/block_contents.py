@@ -50,9 +50,13 @@ class KnownBlock(Struct):
     number: int
     transactions: int
     whole: Call | None = None
-    """The call that has the block with its transactions."""
+    """The call by number that has the block with its transactions."""
     receipts: Call | None = None
-    """The call that has its receipts."""
+    """The call by number that has its receipts."""
+    whole_of_hash: Call | None = None
+    """The call by the block's hash that has it with its transactions: also where the chain left the block since."""
+    receipts_of_hash: Call | None = None
+    """The call by the block's hash that has its receipts, likewise."""
     missed: int = 0
     """Receipts of the block that nodes were asked for one by one."""
 
@@ -107,33 +111,36 @@ class BlockContents:
     def __bool__(self) -> bool:
         return bool(self._known)
 
-    def read(self, call: Call, shows: str, result: bytes) -> Steps[None]:
-        """Take in the answer of a call that shows a block or the receipts of one: have its parts at hand, and know what
+    def read(self, plan: Plan, result: bytes) -> Steps[None]:
+        """Take in the answer to a call that shows a block or the receipts of one: have its parts at hand, and know what
         it holds by number and hashes. An answer that is not of the usual form is left out."""
+        call, of_block, by_hash = Call(plan.method, plan.params), plan.rule.shows == "block", plan.block is None
         opened = self._opened.get(call)
         if opened is not None and opened.result is result:
             return
         try:
-            opened = yield from (_open_block(result) if shows == "block" else _open_receipts(result))
+            opened = yield from (_open_block(result) if of_block else _open_receipts(result))
         except (*UNREADABLE, ValueError, KeyError):
             return
         if opened is None:
             return
-        known = self._known.get(opened.number)
-        if known is None or self._known.get(_name(opened.hash)) is not known:  # no longer: another block has the number
+        known = self._known.get(_name(opened.hash))
+        if known is None or known.number != opened.number:
             known = KnownBlock(opened.number, len(opened.items))
-        if shows == "receipts":
-            known.receipts = call
-        elif not opened.items or _is_object(opened.items[0]):
-            known.whole = call
-        for at, name in enumerate((opened.number, *map(_name, (opened.hash, *opened.places)))):
-            self._known[name] = known
+        if not of_block or not opened.items or _is_object(opened.items[0]):
+            holds = ("whole" if of_block else "receipts") + ("_of_hash" if by_hash else "")
+            setattr(known, holds, call)
+            self._have_at_hand(call, opened)
+        names = map(_name, (opened.hash, *opened.places))
+        for at, name in enumerate(names if by_hash else (opened.number, *names)):
+            if by_hash:  # of a block that may not be the chain's any more
+                self._known.setdefault(name, known)
+            else:
+                self._known[name] = known
             if not at % _ITEMS_A_STEP:
                 yield
         while len(self._known) > MAX_NAMES:
             del self._known[next(iter(self._known))]
-        if call in (known.whole, known.receipts):
-            self._have_at_hand(call, opened)
 
     def _have_at_hand(self, call: Call, opened: _Opened) -> None:
         self._opened.pop(call, None)
@@ -150,11 +157,14 @@ class BlockContents:
         return None if named is None else self._known.get(_name(named))
 
     def holder(self, plan: Plan) -> Call | None:
-        """The other call whose answer holds the answer to this one."""
-        known = self.block_of(plan)
+        """The other call whose answer holds the answer to this one. What a block is that is named by its hash holds of
+        it for ever; everything else holds of the block that the chain has with a number."""
+        known, of_receipts = self.block_of(plan), plan.rule.shows in ("receipt", "receipts")
         if known is None:
             return None
-        call = known.receipts if plan.rule.shows in ("receipt", "receipts") else known.whole
+        call = known.receipts if of_receipts else known.whole
+        if call is None and plan.block is None and plan.rule.names_transaction is None:
+            call = known.receipts_of_hash if of_receipts else known.whole_of_hash
         return None if call is None or call == (plan.method, plan.params) else call
 
     def part(self, plan: Plan, call: Call, result: bytes) -> bytes | None:

@@ -259,8 +259,7 @@ class Engine(FetchContext):
             entry, head = kept[1], network.view.head
             outcome = Outcome(source=AnswerSource.MEMORY, result=entry.result, block=head, proved=entry.proved)
         if outcome.result is not None:
-            call = Call(whole.method, whole.params)
-            await in_turns(network.sight.contents.read(call, whole.rule.shows, outcome.result))
+            await in_turns(network.sight.contents.read(whole, outcome.result))
         return outcome
 
     async def _kept_behind(self, network: Network, plan: Plan) -> Outcome:

@@ -35,7 +35,6 @@ import msgspec
 from msgspec import structs
 
 from rpcaccel.core.agreement.cases import Case
-from rpcaccel.core.cache.block_contents import Call
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.recent_purges import RecentPurges
@@ -407,8 +406,7 @@ class FetchContext(ABC):
         if self.shared and key in plan.shared_keys:
             self.store.put(key, entry, life.store * share)
         if rule.of_block and rule.shows in ("block", "receipts"):
-            steps = network.sight.contents.read(Call(plan.method, plan.params), rule.shows, result)
-            self.broadcasts.begin(in_turns(steps))
+            self.broadcasts.begin(in_turns(network.sight.contents.read(plan, result)))
 
     def rewritten(self, network: Network) -> None:
         """Drop what was kept of a network, because a call changed its state or blocks without a new block. The control

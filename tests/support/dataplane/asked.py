@@ -144,12 +144,18 @@ ETHEREUM: list[Template] = [
     lambda d: ("eth_getBalance", [d.address, {"blockHash": d.block_hash, "requireCanonical": True}]),
     lambda d: ("eth_getBlockReceipts", [d.hex_ref]),
     lambda d: ("eth_feeHistory", ["0x3", d.hex_ref, []]),
+    lambda d: ("trace_filter", [{"fromBlock": d.first, "toBlock": d.hex_ref}]),
+    lambda d: ("eth_getBlockByHash", [d.block_hash, True]),
+    lambda d: ("eth_getTransactionByBlockHashAndIndex", [d.block_hash, "0x0"]),
+    lambda d: ("eth_getTransactionByBlockNumberAndIndex", [d.hex_ref, "0x1"]),
 ]
+
+_BY_BLOCK_HASH = ("eth_getBlockByHash", "eth_getTransactionByBlockHashAndIndex")
 
 
 def draw(network: str, chain: SimChain, which: int, offset: int, how: int, who: int) -> Asked:
     """A call on `network`, by choices that shrink towards the simplest."""
     templates = [*BOTH, *(HARMONY if chain.spec.kind == "harmony" else ETHEREUM)]
     method, params = templates[which % len(templates)](Draw(chain, offset, how, who))
-    by_hash = method == "eth_getBlockByHash" or any(isinstance(p, dict) and p.keys() == {"blockHash"} for p in params)
+    by_hash = method in _BY_BLOCK_HASH or any(isinstance(p, dict) and p.keys() == {"blockHash"} for p in params)
     return Asked(network, method, json.dumps(params).encode(), by_hash)

@@ -20,7 +20,6 @@ from rpcaccel.core.stepwise import at_once
 CHAIN = chains.load("ethereum")
 PLANNER = Planner("net", CHAIN.rules, CHAIN.tags, final_at_once=False)
 VIEW = ChainSnapshot(serial=1, head=500, best=500, final=400, finalized=400, eth_chain_id=1, network_id=1)
-SHOWS = {"eth_getBlockByNumber": "block", "eth_getBlockByHash": "block", "eth_getBlockReceipts": "receipts"}
 
 
 def plan(method: str, *params: Any) -> Plan:
@@ -48,9 +47,9 @@ def receipts(of: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def take(contents: BlockContents, result: bytes, method: str, *params: Any) -> Call:
-    call = Call(method, plan(method, *params).params)
-    at_once(contents.read(call, SHOWS[method], result))
-    return call
+    asked = plan(method, *params)
+    at_once(contents.read(asked, result))
+    return Call(method, asked.params)
 
 
 def part(contents: BlockContents, call: Call, result: bytes, method: str, *params: Any) -> Any:
@@ -63,9 +62,10 @@ def part(contents: BlockContents, call: Call, result: bytes, method: str, *param
 
 
 @given(number=st.integers(0, 450), count=st.integers(0, 40), by_hash=st.booleans(), at=st.integers(0, 45))
-def test_a_block_holds_its_transactions_by_hash_and_index_and_itself_by_both_names(
+def test_a_block_holds_its_transactions_and_itself_by_both_names_unless_only_its_hash_names_it(
     number: int, count: int, by_hash: bool, at: int
 ) -> None:
+    """A block that was asked for by its hash may not be the chain's any more."""
     contents, shown = BlockContents(), block(number, count)
     result = text(shown)
     call = (
@@ -74,15 +74,16 @@ def test_a_block_holds_its_transactions_by_hash_and_index_and_itself_by_both_nam
         else take(contents, result, "eth_getBlockByNumber", hex(number), True)
     )
     hashes = {**shown, "transactions": [one["hash"] for one in shown["transactions"]]}
-    refs: tuple[tuple[str, str], ...] = (("Number", hex(number)), ("Hash", shown["hash"]))
+    refs = [("Hash", shown["hash"]), *([] if by_hash else [("Number", hex(number))])]
     for name, ref in refs:
         alone = part(contents, call, result, f"eth_getTransactionByBlock{name}AndIndex", ref, hex(at))
         assert alone == (shown["transactions"][at] if at < count else None)
         assert part(contents, call, result, f"eth_getBlockBy{name}", ref, False) == hashes
-        asked_itself = by_hash == (name == "Hash")
+        asked_itself = by_hash or name == "Number"
         assert part(contents, call, result, f"eth_getBlockBy{name}", ref, True) == (None if asked_itself else shown)
     for one in shown["transactions"]:
-        assert part(contents, call, result, "eth_getTransactionByHash", one["hash"].upper().replace("X", "x")) == one
+        upper = one["hash"].upper().replace("X", "x")
+        assert part(contents, call, result, "eth_getTransactionByHash", upper) == (None if by_hash else one)
         assert part(contents, call, result, "eth_getTransactionReceipt", one["hash"]) is None
     assert part(contents, call, result, "eth_getTransactionByHash", hash_of(2, number, 9, 0)) is None
 
@@ -130,11 +131,24 @@ def test_what_a_node_may_refuse_or_what_is_not_there_is_left_to_a_node(method: s
 
 def test_a_block_of_another_branch_takes_the_number_from_the_one_that_had_it() -> None:
     contents, left, come = BlockContents(), block(450, 2), block(450, 2, fork=1)
-    old = take(contents, text(left), "eth_getBlockByHash", left["hash"], True)
-    new = take(contents, text(come), "eth_getBlockByHash", come["hash"], True)
-    index = plan("eth_getTransactionByBlockNumberAndIndex", "0x1c2", "0x0")
-    assert contents.holder(index) == new
-    assert contents.holder(plan("eth_getTransactionByHash", left["transactions"][0]["hash"])) == old
+    take(contents, text(left), "eth_getBlockByNumber", "0x1c2", True)
+    take(contents, text(come), "eth_getBlockByNumber", "0x1c2", True)
+    new = contents.block_of(plan("eth_getTransactionByBlockNumberAndIndex", "0x1c2", "0x0"))
+    assert new is contents.block_of(plan("eth_getBlockByHash", come["hash"], True))
+    assert new is not contents.block_of(plan("eth_getBlockByHash", left["hash"], True))
+
+
+def test_a_block_that_was_left_and_is_asked_for_by_its_hash_takes_nothing_from_the_one_of_now() -> None:
+    contents, left, come = BlockContents(), block(450, 2), block(450, 2, fork=1)
+    come["transactions"][1] = {**left["transactions"][0], "blockHash": come["hash"]}
+    new = take(contents, text(come), "eth_getBlockByNumber", "0x1c2", True)
+    take(contents, text(left), "eth_getBlockByHash", left["hash"], True)
+    take(contents, text(receipts(left)), "eth_getBlockReceipts", left["hash"])
+    of_both = come["transactions"][1]["hash"]
+    for method, *params in (("eth_getTransactionByHash", of_both), ("eth_getBlockByNumber", "0x1c2", False)):
+        assert contents.holder(plan(method, *params)) == new
+    assert contents.holder(plan("eth_getTransactionReceipt", of_both)) is None
+    assert contents.holder(plan("eth_getBlockReceipts", "0x1c2")) is None
 
 
 def test_a_hash_that_only_begins_like_a_known_one_names_something_else() -> None:
@@ -159,7 +173,7 @@ def test_an_answer_that_was_fetched_anew_is_not_taken_for_the_one_at_hand() -> N
     again = text({**FULL, "hash": hash_of(1, 7, 1)})
     asked = plan("eth_getTransactionByBlockNumberAndIndex", "0x7", "0x0")
     assert contents.part(asked, call, again) is None
-    at_once(contents.read(call, "block", again))
+    take(contents, again, "eth_getBlockByNumber", "0x7", True)
     assert contents.part(asked, call, again) is not None
     assert contents.part(asked, call, first) is None
 

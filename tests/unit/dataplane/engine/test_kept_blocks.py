@@ -179,7 +179,8 @@ async def test_a_block_that_was_left_holds_nothing_any_more() -> None:
     async with indexed() as proxy:
         chain, number = proxy.nodes[0].chain, HEAD - 1
         left = await hashes_of(proxy, number)
-        await same(proxy, BLOCK, hex(number), True)
+        block = (await same(proxy, BLOCK, hex(number), True)).result
+        await same(proxy, "eth_getBlockByHash", block["hash"], True)
         chain.reorg(5)
         proxy.see(final=FINAL, fork_epoch=1)
         assert (await same(proxy, BY_HASH, left[0])).cache == "miss"
