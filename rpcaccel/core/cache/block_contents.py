@@ -37,7 +37,7 @@ _NUMBER = re.compile("0x(?:0|[1-9a-f][0-9a-f]{0,6})").fullmatch
 _decode_arguments = msgspec.json.Decoder(list[Any]).decode
 
 
-class Call(NamedTuple):
+class HolderCall(NamedTuple):
     """A call whose answer holds a block: its method, and the raw JSON text of its params."""
 
     method: str
@@ -49,13 +49,13 @@ class KnownBlock(Struct):
 
     number: int
     transactions: int
-    whole: Call | None = None
+    whole: HolderCall | None = None
     """The call by number that has the block with its transactions."""
-    receipts: Call | None = None
+    receipts: HolderCall | None = None
     """The call by number that has its receipts."""
-    whole_of_hash: Call | None = None
+    whole_of_hash: HolderCall | None = None
     """The call by the block's hash that has it with its transactions: also where the chain left the block since."""
-    receipts_of_hash: Call | None = None
+    receipts_of_hash: HolderCall | None = None
     """The call by the block's hash that has its receipts, likewise."""
     missed: int = 0
     """Receipts of the block that nodes were asked for one by one."""
@@ -103,7 +103,7 @@ class BlockContents:
 
     def __init__(self) -> None:
         self._known: dict[int, KnownBlock] = {}
-        self._opened: dict[Call, _Opened] = {}
+        self._opened: dict[HolderCall, _Opened] = {}
 
     def __repr__(self) -> str:
         return f"<contents of blocks by {len(self._known)} names, {len(self._opened)} at hand>"
@@ -114,7 +114,7 @@ class BlockContents:
     def read(self, plan: Plan, result: bytes) -> Steps[None]:
         """Take in the answer to a call that shows a block or the receipts of one: have its parts at hand, and know what
         it holds by number and hashes. An answer that is not of the usual form is left out."""
-        call, of_block, by_hash = Call(plan.method, plan.params), plan.rule.shows == "block", plan.block is None
+        call, of_block, by_hash = HolderCall(plan.method, plan.params), plan.rule.shows == "block", plan.block is None
         opened = self._opened.get(call)
         if opened is not None and opened.result is result:
             return
@@ -142,7 +142,7 @@ class BlockContents:
         while len(self._known) > MAX_NAMES:
             del self._known[next(iter(self._known))]
 
-    def _have_at_hand(self, call: Call, opened: _Opened) -> None:
+    def _have_at_hand(self, call: HolderCall, opened: _Opened) -> None:
         self._opened.pop(call, None)
         self._opened[call] = opened
         size = sum(len(one.result) for one in self._opened.values())
@@ -156,7 +156,7 @@ class BlockContents:
         named = _first(_arguments(plan))
         return None if named is None else self._known.get(_name(named))
 
-    def holder(self, plan: Plan) -> Call | None:
+    def holder(self, plan: Plan) -> HolderCall | None:
         """The other call whose answer holds the answer to this one. What a block is that is named by its hash holds of
         it for ever; everything else holds of the block that the chain has with a number."""
         known, of_receipts = self.block_of(plan), plan.rule.shows in ("receipt", "receipts")
@@ -167,7 +167,7 @@ class BlockContents:
             call = known.receipts_of_hash if of_receipts else known.whole_of_hash
         return None if call is None or call == (plan.method, plan.params) else call
 
-    def part(self, plan: Plan, call: Call, result: bytes) -> bytes | None:
+    def part(self, plan: Plan, call: HolderCall, result: bytes) -> bytes | None:
         """The answer to a call, out of that of `call`; None when that is not at hand, or when it does not certainly
         hold what is asked for."""
         opened = self._opened.get(call)

@@ -16,7 +16,7 @@ from math import inf
 from msgspec.structs import replace
 
 from rpcaccel.core.agreement.cases import Case
-from rpcaccel.core.cache.block_contents import Call
+from rpcaccel.core.cache.block_contents import HolderCall
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
@@ -216,7 +216,7 @@ class Engine(FetchContext):
         if held is None:
             return None
         whole, _key, entry = held
-        part = network.sight.contents.part(plan, Call(whole.method, whole.params), entry.result)
+        part = network.sight.contents.part(plan, HolderCall(whole.method, whole.params), entry.result)
         if part is None:
             return None
         return Outcome(source=AnswerSource.MEMORY, result=part, block=network.view.head, proved=entry.proved)
@@ -243,7 +243,7 @@ class Engine(FetchContext):
         key = b"whole:" + (whole.flight_key or b"")
         outcome = await self.flights.fly(key, lambda: self._opened(network, whole, origin))
         if outcome.result is not None and not outcome.doubtful:
-            part = network.sight.contents.part(plan, Call(whole.method, whole.params), outcome.result)
+            part = network.sight.contents.part(plan, HolderCall(whole.method, whole.params), outcome.result)
             if part is not None:
                 return replace(outcome, result=part, key=b"")
         if (known := network.sight.contents.block_of(plan)) is not None:

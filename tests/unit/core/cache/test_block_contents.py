@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel import chains
-from rpcaccel.core.cache.block_contents import ALL_FROM, MAX_NAMES, MAX_OPENED, BlockContents, Call
+from rpcaccel.core.cache.block_contents import ALL_FROM, MAX_NAMES, MAX_OPENED, BlockContents, HolderCall
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
@@ -46,13 +46,13 @@ def receipts(of: dict[str, Any]) -> list[dict[str, Any]]:
              "transactionHash": one["hash"]} for one in of["transactions"]]  # fmt: skip
 
 
-def take(contents: BlockContents, result: bytes, method: str, *params: Any) -> Call:
+def take(contents: BlockContents, result: bytes, method: str, *params: Any) -> HolderCall:
     asked = plan(method, *params)
     at_once(contents.read(asked, result))
-    return Call(method, asked.params)
+    return HolderCall(method, asked.params)
 
 
-def part(contents: BlockContents, call: Call, result: bytes, method: str, *params: Any) -> Any:
+def part(contents: BlockContents, call: HolderCall, result: bytes, method: str, *params: Any) -> Any:
     """What is found of a call in `call`, which holds it as far as is known."""
     asked = plan(method, *params)
     if contents.holder(asked) != call:
