@@ -85,7 +85,9 @@ class SentTransactions:
         self.mined: dict[tuple[int, int], list[Tx]] = {}
         """By (fork, height) of the block that holds or will hold them."""
         self.by_hash: dict[bytes, Tx] = {}
-        """By both of their hashes."""
+        """By both of their hashes, as the newest branch has them."""
+        self.places: dict[bytes, list[tuple[int, Tx]]] = {}
+        """Each of them by both of its hashes on every branch that has mined it, with the fork of its block."""
         self.recent: dict[bytes, Tx] = {}
         """Those that some node may still hold in its pool, by their own hash."""
         self.touching: dict[bytes, list[Tx]] = {}
@@ -97,6 +99,8 @@ class SentTransactions:
         tx = replace(tx, index=before + len(waiting))
         waiting.append(tx)
         self.by_hash[tx.hash] = self.by_hash[tx.eth_hash] = self.recent[tx.hash] = tx
+        for name in {tx.hash, tx.eth_hash}:
+            self.places.setdefault(name, []).append((fork, tx))
         while self.recent[next(iter(self.recent))].number < tx.number - RECENT_BLOCKS:
             del self.recent[next(iter(self.recent))]
         for account in {tx.sender, tx.to or tx.created or b""}:
@@ -197,6 +201,11 @@ class Branch:
                 block = self.block(found[0])
                 return block.staking[0] if tag in (b"s", b"S") else block.txs[found[1]]
         return None
+
+    def sent_tx(self, sealed: bytes, head: int) -> Tx | None:
+        """The transaction of either hash that a client sent, if a block of this branch up to `head` holds it."""
+        places = self.sent.places.get(sealed, ())
+        return next((tx for fork, tx in places if tx.number <= head and self.fork_of(tx.number) == fork), None)
 
 
 class SimChain:

@@ -140,12 +140,8 @@ class MethodCall(Struct):
 
     def mined(self, sealed: bytes) -> tuple[Tx, Block] | None:
         """The transaction of either hash and its block, if a block this node has holds it."""
-        tx = self.branch.generated_tx(sealed, self.head) or self.chain.sent.by_hash.get(sealed)
-        if tx is None or tx.number > self.head:
-            return None
-        block = self.block_at(tx.number)
-        # A node on an older branch does not know what was mined on the newer one.
-        return (tx, block) if any(other.hash == tx.hash for other in (*block.txs, *block.staking)) else None
+        tx = self.branch.generated_tx(sealed, self.head) or self.branch.sent_tx(sealed, self.head)
+        return None if tx is None else (tx, self.block_at(tx.number))
 
     def pending(self) -> list[Tx]:
         """Transactions that wait in this node's pool: those sent here, and others once gossip has brought them."""

@@ -64,8 +64,11 @@ def test_a_reorg_mines_again_what_it_dropped() -> None:
     chain = ethereum_chain(50)
     tx = chain.add(transfer(1337))
     chain.advance(2)
+    left = chain.branch
     chain.reorg(2)
     again = chain.sent.by_hash[tx.hash]
+    assert (left.sent_tx(tx.hash, 52), left.sent_tx(tx.hash, 50)) == (tx, None), "the branch that was left has it still"
+    assert (chain.branch.sent_tx(tx.hash, 52), chain.branch.sent_tx(tx.eth_hash, 53)) == (None, again)
     assert again.number == 53
     assert again in chain.branch.block(53).txs
     assert all(t.hash != tx.hash for t in chain.branch.block(51).txs)
