@@ -16,9 +16,10 @@ from rpcaccel.cli.command import CommandResult, answers
 from rpcaccel.cli.terminal import Listing, Printed
 
 if TYPE_CHECKING:
-    from rpcaccel.cli.findings import Examinations, Finding
+    from rpcaccel.cli.findings import Examinations
     from rpcaccel.config.model import Settings
     from rpcaccel.core.heads.examination import Examination
+    from rpcaccel.core.heads.identity import Finding
 
 
 @answers
@@ -97,7 +98,8 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 async def _ask_all(settings: Settings, *, deep: bool) -> tuple[list[Finding], Examinations]:
-    from rpcaccel.cli.findings import examine_network, probe_network
+    from rpcaccel.cli.findings import examine_network
+    from rpcaccel.controlplane.nodes.discovery import probe_network
 
     networks = settings.networks
     found = await asyncio.gather(*(probe_network(name, network) for name, network in networks.items()))

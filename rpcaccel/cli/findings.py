@@ -1,4 +1,4 @@
-"""What `rpcaccel check` finds of each node: what it serves, whether that is right and, with --deep, its examination."""
+"""How `rpcaccel check` and `rpcaccel init` show what nodes are, and what examinations of them found."""
 
 from __future__ import annotations
 
@@ -7,177 +7,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from msgspec import Struct, to_builtins
-from msgspec.structs import replace
+from msgspec import to_builtins
 
 from rpcaccel import chains
-from rpcaccel.chains import Chain
 from rpcaccel.cli import terminal
-from rpcaccel.cli.discovery import ProbeError, number_of
 from rpcaccel.cli.terminal import TableColumn, right
-from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.config.model import NetworkSettings
 from rpcaccel.config.resilience import ahead_of
+from rpcaccel.controlplane.nodes.discovery import RIGHT
 from rpcaccel.controlplane.nodes.examination_schedule import MAX_GATED_EXAMINATIONS
 from rpcaccel.controlplane.nodes.examine import examine
-from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions
 from rpcaccel.controlplane.nodes.shadow_calls import Examined, budget_of
 from rpcaccel.controlplane.stats.summaries import examination_document
 from rpcaccel.core.heads.examination import Examination
-from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, wanted_of
-from rpcaccel.core.heads.identity import judge as judge_claims
-from rpcaccel.core.live.subscription import HEADS
+from rpcaccel.core.heads.identity import Finding
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
-from rpcaccel.dataplane.upstream.node_socket import NodeSocket
 
-FAR_BEHIND = 20
-"""Blocks that a node may be behind the best head of its network before it counts as wrong."""
-RIGHT = "right"
 Examinations = Mapping[tuple[str, str], Examination]
 """The examinations of nodes, by network and id."""
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """The result of probing a node; numbers and hashes that are not known are None."""
-
-    network: str
-    node: str
-    url: str
-    chain: str = ""
-    """The chain of its network."""
-    weight: float = 1.0
-    chain_id: int | None = None
-    head: int | None = None
-    latency: float | None = None
-    """Seconds that the answer with the head took."""
-    shard: int | None = None
-    genesis: str | None = None
-    """The hash of block 0, in lower case."""
-    block_one: str | None = None
-    """The hash of block 1, in lower case."""
-    role: str = ""
-    """Its roles by its own word, or else the version of its software."""
-    version: str = ""
-    behind: int | None = None
-    """Blocks that it is behind the best head of its network; None where it serves something else."""
-    websocket: str | None = None
-    """What the WebSocket that is named for the node is: "right", or what is wrong; None where none is named."""
-    trouble: str = ""
-    """A sentence when the node is wrong."""
-
-
-async def probe_network(name: str, network: NetworkSettings) -> list[Finding]:
-    """Findings about every node of a network, judged against each other and the settings."""
-    return judge(await asyncio.gather(*(_probe(name, network, node) for node in network.nodes)), network)
-
-
-def judge(found: Sequence[Finding], network: NetworkSettings) -> list[Finding]:
-    """The findings with `trouble` for each node that serves another chain or shard than a running proxy would expect of
-    the network, is far behind the best head, or has a WebSocket that is wrong."""
-    chain = chains.load(network.chain)
-    shard = None if chain.identity.shard is None else network.shard
-    _, depth = chain.finality_with(network.finality_depth)
-    claims = [_claims(finding, depth) for finding in found]
-    said = [(its, one.weight) for its, one in zip(claims, found, strict=True) if not one.trouble]
-    wanted = wanted_of(said, network.chain_id, shard)
-    verdicts = [judge_claims(its, wanted) for its in claims]
-    troubles = [
-        one.trouble or (its.why if its.right is False else "") for its, one in zip(verdicts, found, strict=True)
-    ]
-    heads = [one.head for one, trouble in zip(found, troubles, strict=True) if not trouble and one.head is not None]
-    return [_measured(one, trouble, max(heads, default=0)) for one, trouble in zip(found, troubles, strict=True)]
-
-
-def _claims(finding: Finding, depth: int = -1) -> Claims:
-    """What a finding says of the chain. Its block 1 says nothing before it is final, `depth` blocks below the head: it
-    may be on another branch of the same chain."""
-    one = finding.block_one if finding.head is not None and finding.head > depth else None
-    return Claims(finding.chain_id, shard=finding.shard, genesis=finding.genesis, block_one=one)
-
-
-def _measured(finding: Finding, trouble: str, best: int) -> Finding:
-    """The finding of a node; one without trouble is compared with the best head, and its WebSocket looked at."""
-    if trouble or finding.head is None:
-        return replace(finding, trouble=trouble)
-    behind = max(0, best - finding.head)
-    if behind > FAR_BEHIND:
-        trouble = f"{behind} blocks behind"
-    elif finding.websocket not in {None, RIGHT}:
-        trouble = f"its WebSocket {finding.websocket}"
-    return replace(finding, behind=behind, trouble=trouble)
-
-
-async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings) -> Finding:
-    chain, client = chains.load(network.chain), HttpNodeClient(node)
-    nobody = Finding(network=network_name, node=node.id, url=str(node.url), weight=node.weight, chain=chain.name)
-    try:
-        found = await find(nobody, client, chain, node.timeout)
-        if not node.ws or network.websockets == "off":
-            return found
-        return replace(found, websocket=await _websocket(found, chain, node))
-    finally:
-        await client.close()
-
-
-async def find(finding: Finding, asker: Asker, chain: Chain, timeout: float) -> Finding:
-    """The finding with what a node says of itself, and with trouble where head or chain id is missing, or the node is
-    of another chain. `timeout`: seconds that each call may take."""
-    questions, chain_id, claims = Questions(chain.identity, timeout), None, None
-    try:
-        chain_id, trouble, heard = await number_of(asker, chain.identity.eth_chain_id, timeout), "", True
-    except ProbeError as error:
-        trouble, heard = str(error), not error.silent
-    if not trouble:
-        # The connection is open by now: its handshake is not measured.
-        look = await questions.look(asker, again=None, hashes=False, tags=False)
-        if isinstance(look, Look):
-            finding = replace(finding, head=look.sighting.number, latency=look.latency)
-            claims = await questions.claims(asker)  # None where a call got no answer, which makes no node wrong
-        else:
-            trouble = look.text
-    if heard:
-        trouble = await _of_its_chain(trouble, asker, chain, timeout)
-    claims = claims or Claims(chain_id)
-    role = ", ".join(role for role, has in claims.says.items() if has) or claims.version
-    return replace(
-        finding, chain_id=chain_id, shard=claims.shard, genesis=claims.genesis, block_one=claims.block_one,
-        role=role, version=claims.version, trouble=trouble,
-    )  # fmt: skip
-
-
-async def _of_its_chain(trouble: str, asker: Asker, chain: Chain, timeout: float) -> str:
-    """The trouble with a node, which may be that it answers the call for the head of another chain, which nodes of its
-    own chain do not answer: under the rules of another chain, wrong answers of a lagging node would count as right."""
-    for other in map(chains.load, chains.names()):
-        name, head = other.name, other.identity.head
-        if other.base or head == chain.identity.head or (not trouble and chain.rules.get(head.method).known):
-            continue  # nodes of this chain may answer that call, too
-        try:
-            await number_of(asker, head, timeout)
-        except ProbeError:
-            continue
-        if trouble:
-            return f"{trouble}; it answers {head.method}: a node of {name}?"
-        return f"answers {head.method}: a {name} node, not one of {chain.name}"
-    return trouble
-
-
-async def _websocket(finding: Finding, chain: Chain, node: NodeSettings) -> str:
-    """What the WebSocket that is named for a node is (Finding.websocket): is it one of the same chain, which pushes?"""
-    socket = NodeSocket(node, node.ws.reveal())
-    try:
-        if why := await socket.open():
-            return why
-        said = await find(finding, socket, chain, node.timeout)
-        if said.trouble:
-            return f"does not answer as its node does: {said.trouble}"
-        wanted = ExpectedIdentity(finding.chain_id, finding.shard, finding.genesis, finding.block_one)
-        verdict = judge_claims(_claims(said), wanted)
-        if verdict.right is False:
-            return f"is not one of its node: {verdict.why}"
-        refused = await socket.follow(chain.live.namespaces[0], HEADS, lambda _: None) if chain.live.namespaces else ""
-        return refused or RIGHT
-    finally:
-        await socket.close()
 
 
 FINDINGS = (

@@ -17,7 +17,7 @@ from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
 from rpcaccel.config.model import Settings
 from rpcaccel.config.validate import NO_NETWORK, JudgeSettings
-from rpcaccel.config.value_types import NAME, NODE_TEXT, ids_once, network_name, parse_duration
+from rpcaccel.config.value_types import NAME, NODE_TEXT, ids_once, parse_duration
 
 NodeUrls = Annotated[
     list[str] | None,
@@ -94,57 +94,18 @@ def source(
             fault = "--chain and --shard say what the node URLs of the command line serve; none given"
             raise ConfigError([Fault("", "", fault)])
         return NodeSource((), file)
+    from rpcaccel.controlplane.nodes import discovery
+
     if any("://" not in node for node in nodes):
-        return _public(nodes, file, chain, shard)
-    from rpcaccel.cli import discovery
-
-    if not discovery.is_open(chain, shard):
-        return NodeSource(discovery.assumed(nodes, chain, shard).networks, file)
-    # Ids are unique within a network, and which nodes make a network is not known yet.
-    found = discovery.assumed(ids_once(nodes), chain, shard)
-    _refuse_before_asking(NodeSource(found.networks, file), **values)
-    found = asyncio.run(discovery.discover(nodes, chain, shard))
+        found = discovery.public(nodes, chain, shard)
+    elif discovery.is_open(chain, shard):
+        # Ids are unique within a network, and which nodes make a network is not known yet.
+        found = discovery.assumed(ids_once(nodes), chain, shard)
+        _refuse_before_asking(NodeSource(found.networks, file), **values)
+        found = asyncio.run(discovery.discover(nodes, chain, shard))
+    else:
+        found = discovery.assumed(nodes, chain, shard)
     return NodeSource(found.networks, file, tuple(found.notes))
-
-
-_LEAST_PUBLIC_BLOCK_TIME = 2.0
-"""Seconds: public endpoints are asked for their heads no more often than on a chain with such blocks."""
-
-
-def _public(named: Sequence[str], file: Path | None, chain: str | None, shard: int | None) -> NodeSource:
-    """The networks of the chains that a command line names. Raises ConfigError for a name that no chain has, for names
-    beside URLs, and where `chain` or `shard` fit none of them."""
-    for name in named:
-        if "://" not in name and name not in chains.names():
-            expected = f"expected a URL such as https://node.example, or a chain: {', '.join(chains.names())}"
-            raise ConfigError([Fault("", "", f"found {name!r}, {expected}")])
-    if urls := [name for name in named if "://" in name]:
-        fault = (
-            f"{next(name for name in named if name not in urls)} stands for public endpoints, and URLs for nodes of"
-            " yours: give names or URLs; to serve both, write the URLs of the endpoints, too"
-        )
-        raise ConfigError([Fault("", "", fault)])
-    if chain is not None and set(named) != {chain}:
-        raise ConfigError([Fault("", "", f"--chain {chain} contradicts {', '.join(named)}: leave one of them out")])
-    found = [_public_network(name, shard or 0) for name in dict.fromkeys(named)]
-    return NodeSource([network for network, _ in found], file, [note for _, note in found])
-
-
-def _public_network(chain: str, shard: int) -> tuple[UrlNetwork, str]:
-    """The network of a chain's public endpoints, and a sentence that says whose they are. Raises ConfigError."""
-    known = chains.load(chain)
-    public = next((one for one in known.public if one.shard == shard), None)
-    name = network_name(chain, shard)
-    if public is None:
-        fault = f"the table of {chain} names no public endpoints of shard {shard}: give the URLs of nodes"
-        raise ConfigError([Fault("", "", fault)])
-    note = (
-        f"{name} is served from public endpoints, for a first look: the list is of {public.looked_at}, and the limits"
-        f" are those of who runs them ({', '.join(public.endpoints)}); for more, give the URLs of your own nodes"
-    )
-    pace = _LEAST_PUBLIC_BLOCK_TIME if known.block_time < _LEAST_PUBLIC_BLOCK_TIME else None
-    modest = {"examine": False, **({} if pace is None else {"block_time": pace})}
-    return UrlNetwork(name, chain, shard, public.endpoints, public.chain_id, modest), note
 
 
 def _refuse_before_asking(source: NodeSource, **values: str | None) -> None:

@@ -4,7 +4,7 @@ tried before it is added."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -99,6 +99,45 @@ def most_said(said: Iterable[tuple[T | None, float]]) -> T | None:
         if name is not None:
             weights[name] = weights.get(name, 0.0) + weight
     return max(weights, key=lambda name: weights[name]) if weights else None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """The result of probing a node; numbers and hashes that are not known are None."""
+
+    network: str
+    node: str
+    url: str
+    chain: str = ""
+    """The chain of its network."""
+    weight: float = 1.0
+    chain_id: int | None = None
+    head: int | None = None
+    latency: float | None = None
+    """Seconds that the answer with the head took."""
+    shard: int | None = None
+    genesis: str | None = None
+    """The hash of block 0, in lower case."""
+    block_one: str | None = None
+    """The hash of block 1, in lower case."""
+    role: str = ""
+    """Its roles by its own word, or else the version of its software."""
+    version: str = ""
+    behind: int | None = None
+    """Blocks that it is behind the best head of its network; None where it serves something else."""
+    websocket: str | None = None
+    """What the WebSocket that is named for the node is: "right", or what is wrong; None where none is named."""
+    trouble: str = ""
+    """A sentence when the node is wrong."""
+
+
+class NodesFound(Struct, frozen=True):
+    """Nodes that are not served yet, as they were found."""
+
+    networks: dict[str, dict[str, Any]]
+    """The networks that they make, as a configuration file has them. URLs are as they were given, keys included."""
+    nodes: list[Finding]
+    notes: list[str]
+    """Sentences about nodes that did not say what they serve, or whose endpoints these are."""
 
 
 class NodeTrial(Struct, frozen=True, kw_only=True):

@@ -13,10 +13,12 @@ import pytest
 from rich.console import Console
 
 from rpcaccel.cli.check import split
-from rpcaccel.cli.findings import FINDINGS, Finding, document, examine_network, probe_network
+from rpcaccel.cli.findings import FINDINGS, document, examine_network
 from rpcaccel.cli.main import run
 from rpcaccel.cli.terminal import Listing, table
 from rpcaccel.config.model import NetworkSettings
+from rpcaccel.controlplane.nodes.discovery import probe_network
+from rpcaccel.core.heads.identity import Finding
 from rpcaccel.simnode.server.factories import ethereum_chain, ethereum_nodes, harmony_chain, harmony_nodes, running
 from rpcaccel.simnode.server.sim_server import SimNode
 

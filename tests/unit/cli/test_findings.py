@@ -12,8 +12,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rpcaccel import chains
-from rpcaccel.cli.findings import FAR_BEHIND, Finding, find, hints, judge, probe_network
+from rpcaccel.cli.findings import hints
 from rpcaccel.config.model import NetworkSettings
+from rpcaccel.controlplane.nodes.discovery import FAR_BEHIND, find, judge, probe_network
+from rpcaccel.core.heads.identity import Finding
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from rpcaccel import chains
-from rpcaccel.cli.discovery import assumed, discover, is_open
 from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NodeSettings
+from rpcaccel.controlplane.nodes.discovery import assumed, discover, is_open
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 
