@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-import tomlkit
 from aiohttp import web
 from msgspec import UNSET, Meta, Struct, UnsetType
 from pydantic import ValidationError
 
 from rpcaccel import chains
 from rpcaccel.config.errors import from_pydantic
-from rpcaccel.config.model import NodeSettings, Settings
+from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.patch import Edit, difference, to_table, touches
 from rpcaccel.config.schema import Described, described
-from rpcaccel.config.secrets import REVEAL
 from rpcaccel.controlplane.admin.handling import (
     AUTHOR,
     Control,
@@ -27,6 +25,7 @@ from rpcaccel.controlplane.admin.handling import (
     expected_revision,
     json_response,
 )
+from rpcaccel.controlplane.settings.config_file import to_toml
 from rpcaccel.controlplane.settings.ledger import (
     OF_A_WORKER,
     OF_THE_PROGRAM,
@@ -339,37 +338,3 @@ def _refusals_told(ledger: Ledger) -> Iterator[None]:
 def line(ledger: Ledger, change: Change) -> ChangeLine:
     """The document of one line of the audit."""
     return extended(ChangeLine, change, undo=change.outcome == "adopted" and ledger.knows(change.before))
-
-
-def to_toml(settings: Settings, title: str) -> str:
-    """The settings that differ from the defaults, as a config file: it can be used once the hidden values, which are
-    listed on top, are filled in."""
-    shown = _plain(settings.model_dump(mode="json", exclude_defaults=True))
-    real = _plain(settings.model_dump(mode="json", exclude_defaults=True, context=REVEAL))
-    document = tomlkit.document()
-    document.add(tomlkit.comment(title))
-    for path in _hidden_paths(shown, real):
-        document.add(tomlkit.comment(f"hidden here, to be filled in: {path}"))
-    document.add(tomlkit.nl())
-    for key, value in shown.items():
-        document.add(key, tomlkit.item(value))
-    return tomlkit.dumps(document)
-
-
-def _plain(value: Any) -> Any:
-    """The value without None, which TOML does not have and which is always the default."""
-    if isinstance(value, Mapping):
-        ordered = sorted(value.items(), key=lambda item: isinstance(item[1], Mapping | list))
-        return {key: _plain(inner) for key, inner in ordered if inner is not None}
-    return [_plain(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _hidden_paths(shown: Any, real: Any, path: str = "") -> Iterator[str]:
-    if isinstance(shown, Mapping):
-        for key, value in shown.items():
-            yield from _hidden_paths(value, real[key], f"{path}.{key}" if path else key)
-    elif isinstance(shown, list):
-        for index, value in enumerate(shown):
-            yield from _hidden_paths(value, real[index], f"{path}[{index}]")
-    elif shown != real:
-        yield path

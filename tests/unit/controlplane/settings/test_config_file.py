@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.admin.settings_api import to_toml
+from rpcaccel.controlplane.settings.config_file import to_toml
 from tests.support.sample_control import sample_settings
 
 
