@@ -18,6 +18,7 @@ from rpcaccel.cli import completion
 from rpcaccel.cli.admin_client import RemoteError
 from rpcaccel.cli.check import check
 from rpcaccel.cli.credentials import key, passwd
+from rpcaccel.cli.init import init
 from rpcaccel.cli.load import bench
 from rpcaccel.cli.load.record import record
 from rpcaccel.cli.load.replay import replay
@@ -37,7 +38,7 @@ from rpcaccel.dataplane.output import shield
 OK, WRONG, USAGE, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
 app = typer.Typer(name="rpcaccel", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for command in (serve, demo, check, explain, purge, warm, nodes):
+for command in (serve, init, demo, check, explain, purge, warm, nodes):
     app.command()(command)
 app.add_typer(node)
 app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a number below 0
@@ -69,6 +70,7 @@ def rpcaccel(
     Examples:
     rpcaccel demo                            look around, with simulated nodes
     rpcaccel serve https://api.s0.t.hmny.io  serve a Harmony node on port 8888
+    rpcaccel init                            write a first configuration
     rpcaccel serve --config rpcaccel.toml    serve what a file says
     rpcaccel check rpcaccel.toml             ask every node what it is
     rpcaccel nodes                           the nodes of a running proxy

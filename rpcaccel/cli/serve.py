@@ -177,7 +177,7 @@ def document(info: RunningInfo) -> dict[str, Any]:
     }
     disk = {"path": settings.disk.path, "size": settings.disk.size} if settings.disk.path else None
     cache = {"memory": settings.memory.size, "disk": disk, "redis": str(settings.redis.url) or None}
-    return {"networks": networks, "page": _page(settings, info.admin), "cache": cache, "notes": list(info.notes)}
+    return {"networks": networks, "page": page_url(settings, info.admin), "cache": cache, "notes": list(info.notes)}
 
 
 def lines(settings: Settings, listen: str, admin: str) -> list[str]:
@@ -189,7 +189,7 @@ def lines(settings: Settings, listen: str, admin: str) -> list[str]:
     memory = f"{format_size(settings.memory.size)} of memory" if settings.memory.size else "none in memory"
     disk = f", then {format_size(settings.disk.size)} in {settings.disk.path}" if settings.disk.path else ""
     redis = f", then {settings.redis.url}" if settings.redis.url else ""
-    return [SERVES, *served, f"  page           {_page(settings, admin)}", f"  cache          {memory}{disk}{redis}"]
+    return [SERVES, *served, f"  page           {page_url(settings, admin)}", f"  cache          {memory}{disk}{redis}"]
 
 
 def _url(settings: Settings, listen: str, network: str) -> str:
@@ -197,7 +197,7 @@ def _url(settings: Settings, listen: str, network: str) -> str:
     return f"{base}/" if network == settings.main_network else f"{base}/{network}"
 
 
-def _page(settings: Settings, admin: str) -> str:
+def page_url(settings: Settings, admin: str) -> str:
     return f"{'https' if settings.admin.tls_cert else 'http'}://{reachable(admin)}/"
 
 

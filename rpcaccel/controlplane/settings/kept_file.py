@@ -18,6 +18,9 @@ T = TypeVar("T", bound=Struct)
 MAX_KEPT_BYTES = 1 << 26
 """Bytes of a file that is read, unless its owner needs fewer: more than any of them grows to."""
 
+OWNER_ALONE, EVERYONE_READS = 0o600, 0o644
+"""Permissions of a file that may hold secrets, and of one that holds none."""
+
 
 class LostFileError(Exception):
     """A file cannot be used. Its text says why, in words that follow the file's name."""
@@ -89,22 +92,23 @@ def beside(state: Path, ending: str) -> Path:
     return state.with_name(f"{state.name.removesuffix('.json').removesuffix('.state')}.{ending}")
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file so that at any moment it has the old or the new content. Raises OSError. Blocks."""
-    with replacing(path) as new, new.open("wb") as opened:
+def write_whole(path: Path, content: bytes, mode: int = OWNER_ALONE) -> None:
+    """Replace a file so that at any moment it has the old or the new content. `mode`: its permissions, of which the
+    umask takes some. Raises OSError. Blocks."""
+    with replacing(path, mode) as new, new.open("wb") as opened:
         opened.write(content)
         opened.flush()
         os.fsync(opened.fileno())
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, mode: int = OWNER_ALONE) -> Iterator[Path]:
     """An empty file beside another one, whose place it takes at the end unless an error is raised. Who writes it must
     have it on the disk by then. Its name stays the same, so that what a killed program left of it is replaced by the
     next write. Raises OSError. Blocks."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
-    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:
         yield new
         new.replace(path)
