@@ -25,10 +25,11 @@ import { methods } from "./views/methods.js";
 import { nodes } from "./views/nodes.js";
 import { overview } from "./views/overview.js";
 import { settings } from "./views/settings.js";
+import { start } from "./views/start.js";
 
 /** { title, needs, build(documents, feed) -> { elements, update?(documents), at?(place) } } by name; `update` is called
  *  each second, and when something was collected for the settings or applied. */
-const VIEWS = { overview, methods, nodes, cache, clients, explain, errors, settings, changes };
+const VIEWS = { overview, methods, nodes, cache, clients, explain, errors, settings, changes, start };
 
 const always = () => ({
   overview: { path: "overview", every: feed.streaming ? 4000 : 1000 },
@@ -41,7 +42,9 @@ let open = null; // what the view built, once its first documents are there
 let made = null; // and what for
 let user = null;
 
+/** Without a network, the first steps stand in the place of every view. */
 const chosen = () => {
+  if (feed.documents.overview?.networks.length === 0) return "start";
   const wanted = location.hash.replace(/^#\//, "").split("/")[0];
   return Object.hasOwn(VIEWS, wanted) ? wanted : "overview";
 };
@@ -62,7 +65,7 @@ function choose() {
   name = chosen();
   shut();
   for (const link of document.querySelectorAll(".rail a"))
-    setAttribute(link, "aria-current", link.dataset.view === name ? "page" : null);
+    setAttribute(link, "aria-current", link.dataset.view === (name === "start" ? "overview" : name) ? "page" : null);
   document.title = `${VIEWS[name].title} · rpcaccel`;
   scrollTo(0, 0);
   if (user || !feed.paused) feed.turn(...Object.keys(needs())); // nothing is asked for while somebody logs in
@@ -90,6 +93,7 @@ function show(documents) {
   if (!user || !Object.keys(needs()).every((need) => need in documents)) return; // the view changed while these were on their way
   showNetworks(documents.overview.networks);
   showRevision(documents.overview, documents.settings);
+  if (chosen() !== name) return choose();
   if (documents.settings && documents.settings.revision < documents.overview.revision)
     feed.stale("settings", "changes");
   if (made !== servedBy(documents)) shut(); // before the settings are adopted, of which the view hears

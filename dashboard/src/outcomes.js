@@ -27,6 +27,7 @@ export const UNREAD = ["slow-reader", "unsent-too-much", "slow-subscriber"];
 export const REFUSED = {
   malformed: "no JSON-RPC call",
   "malformed-http": "no proper HTTP request",
+  "no-network": "a call before there were nodes",
   "no-key": "no API key",
   "unknown-key": "an unknown API key",
   "in-flight": "too many calls at once",

@@ -244,8 +244,8 @@ export function hint(text, command = null) {
   return h("div.note", text, ...(command ? [h("code", command), copyButton(command)] : []));
 }
 
-/** What to do when no call has come yet. */
-export function firstCall(overview) {
+/** A call to send: what to do when none has come yet. */
+export function firstCall(overview, words = "No call has come in yet. Send one:") {
   const method = overview.networks[0]?.chain === "harmony" ? "hmyv2_blockNumber" : "eth_blockNumber";
   const scheme = overview.settings.tls_cert ? "https" : "http";
   const address = String(overview.settings.listen ?? "127.0.0.1:8888").replace(
@@ -253,7 +253,7 @@ export function firstCall(overview) {
     location.hostname,
   );
   return hint(
-    "No call has come in yet. Send one:",
+    words,
     `curl -s ${scheme}://${address}/ -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}'`,
   );
 }

@@ -1,7 +1,7 @@
 // Changes of the settings in words.
 
 import { inWords, nameOf } from "./described.js";
-import { joined, percent, rate } from "./format.js";
+import { joined, percent, plural, rate } from "./format.js";
 
 /** How an operator may have answers kept. */
 export const CACHE = {
@@ -67,6 +67,12 @@ export function sentence(path, before, after) {
   if (top === "alerts" && network === "webhooks") return ofWebhook(what, id, before, after, path);
   if (top === "clients" && network === "keys") return ofClient(what, id, before, after, path);
   if (top !== "networks") return changed(path, before, after);
+  if (!what)
+    return after === null
+      ? `network ${network}: remove`
+      : before === undefined
+        ? `network ${network}: add with ${plural(Object.keys(after.nodes).length, "node")}`
+        : `network ${network}: changed`;
   if (what === "rules" && id) return `${id}: kept ${ruleWords(before)} → ${ruleWords(after)}`;
   if (what === "error_rules")
     return `${network}: ${(after ?? []).length - (before ?? []).length} more error ${(after ?? []).length - (before ?? []).length === 1 ? "rule" : "rules"}`;

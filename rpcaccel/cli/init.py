@@ -21,7 +21,7 @@ from rpcaccel.config.validate import validate
 from rpcaccel.config.value_types import format_size
 from rpcaccel.core.heads.identity import Finding, NodesFound
 
-Ask = Callable[[str, str], str]
+AskOperator = Callable[[str, str], str]
 """Asks the operator a question, given with the answer that Enter stands for; returns the answer."""
 DEFAULT_FILE = "rpcaccel.toml"
 NO_FOLDER = "none"
@@ -37,14 +37,6 @@ _WHICH_NODES = (
     "Which nodes? Give their URLs, or a chain, whose public endpoints serve for a first look\n"
     f"({', '.join(chains.names())})"
 )
-_TITLE = """\
-A configuration of rpcaccel, as `rpcaccel init` wrote it.
-
-  rpcaccel check {file}            is it right, and is every node what it should be?
-  rpcaccel serve --config {file}
-
-A line that begins with "#" and no space is a suggestion: without the "#" it holds. docs/settings.md has every setting.
-${{NAME}} in a value is taken from the environment, so that a key need not stand here; $$ is a dollar."""
 
 
 def init(  # noqa: PLR0913, PLR0917 -- an argument for each flag
@@ -111,7 +103,7 @@ class _Chosen(NamedTuple):
 class First:
     """A first configuration in the making."""
 
-    def __init__(self, ask: Ask | None, *, force: bool = False) -> None:
+    def __init__(self, ask: AskOperator | None, *, force: bool = False) -> None:
         """`ask` is None where nobody can be asked; `force`: a file that is there is replaced."""
         self._ask = ask
         self._force = force
@@ -156,7 +148,9 @@ class First:
             file = Path(answer)
         return file
 
-    def _more(self, ask: Ask, given: Mapping[str, str], flag: str, question: str, otherwise: str) -> Mapping[str, str]:
+    def _more(
+        self, ask: AskOperator, given: Mapping[str, str], flag: str, question: str, otherwise: str
+    ) -> Mapping[str, str]:
         """The values with the answer to a question, which is asked until it can be taken. What Enter stands for is not
         set."""
         while (answer := ask(question, otherwise)) != otherwise:
@@ -229,11 +223,11 @@ def _judged(networks: Mapping[str, Any], given: Mapping[str, str]) -> Settings:
 
 def _write(settings: Settings, file: Path) -> None:
     """Write the configuration, and say what comes next. Raises ConfigError."""
-    from rpcaccel.controlplane.settings.config_file import holds_secret, to_toml
+    from rpcaccel.controlplane.settings.config_file import FIRST_TITLE, holds_secret, to_toml
     from rpcaccel.controlplane.settings.kept_file import EVERYONE_READS, OWNER_ALONE, write_whole
 
     named = shlex.quote(str(file))
-    text = to_toml(settings, _TITLE.format(file=named), revealed=tuple(Settings.model_fields), suggest=True)
+    text = to_toml(settings, FIRST_TITLE.format(file=named), revealed=tuple(Settings.model_fields), suggest=True)
     secret = holds_secret(settings)
     try:
         write_whole(file, text.encode(), OWNER_ALONE if secret else EVERYONE_READS)

@@ -141,21 +141,26 @@ def settings_from(source: NodeSource, **values: str | int | None) -> Settings:
     return _loaded(source, values).settings
 
 
-def judged_from(source: NodeSource, **values: str | int | None) -> Loaded:
-    """The settings with their sources, checked against this machine and Redis as well. Raises ConfigError."""
+def judged_from(source: NodeSource, *, networks_later: bool = False, **values: str | int | None) -> Loaded:
+    """The settings with their sources, checked against this machine and Redis as well. `networks_later`: there may be
+    no network yet. Raises ConfigError."""
     from rpcaccel.controlplane.settings.hindrances import hindrances
 
-    return _loaded(source, values, hindrances)
+    return _loaded(source, values, hindrances, networks_later=networks_later)
 
 
 def _loaded(
-    source: NodeSource, values: Mapping[str, str | int | None], judge: JudgeSettings = lambda _settings: ()
+    source: NodeSource,
+    values: Mapping[str, str | int | None],
+    judge: JudgeSettings = lambda _settings: (),
+    *,
+    networks_later: bool = False,
 ) -> Loaded:
     given = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
     flags = [Flag(PATHS[name], value, name) for name, value in given.items()]
     flags = [*node_flags(source.networks), *flags]
     try:
-        return load_told(source.file, environ=os.environ, flags=flags, judge=judge)
+        return load_told(source.file, environ=os.environ, flags=flags, judge=judge, networks_later=networks_later)
     except ConfigError as error:
         raise _with_a_way_out(error) from None
 
@@ -183,4 +188,5 @@ def _with_a_way_out(error: ConfigError) -> ConfigError:
     """The error; where no nodes were given at all, with a hint at the command that needs none."""
     if all(fault.expected != NO_NETWORK for fault in error.faults):
         return error
-    return ConfigError([*error.faults, Fault("", "", "to look around without nodes: rpcaccel demo")])
+    elsewhere = "to look around without nodes: rpcaccel demo; to write a first file: rpcaccel init"
+    return ConfigError([*error.faults, Fault("", "", elsewhere)])

@@ -57,10 +57,11 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 
     Nodes are asked which chain and shard they serve, unless --chain and --shard say so; each makes a network with a
     path of its own, and that of the first URL is on /. The name of a chain stands for public endpoints, for a first
-    look.
+    look. Without nodes and without a file, the page asks for the first nodes; calls get an error until then.
     Flags win over environment variables (RPCACCEL_LISTEN, RPCACCEL_REDIS__URL, …), those over the file.
 
     Examples:
+    rpcaccel serve
     rpcaccel serve harmony
     rpcaccel serve https://a.example,weight=3 https://b.example,id=backup
     rpcaccel serve https://api.s0.t.hmny.io https://api.s1.t.hmny.io
@@ -98,7 +99,9 @@ def _read(
     source: options.NodeSource, given: Mapping[str, str | None], config: Path | None, state: Path | None
 ) -> tuple[Settings, Origin]:
     """The settings of a start, and where they come from. Raises ConfigError."""
-    read = partial(options.judged_from, source, **given)
+    # The page takes the first nodes where none are named; a file says which, and a balancer is one of a network.
+    later = config is None and given["balancer"] is None
+    read = partial(options.judged_from, source, networks_later=later, **given)
     form = "console"
     try:
         settings, told = read()
@@ -189,6 +192,8 @@ def lines(settings: Settings, listen: str, admin: str) -> list[str]:
     memory = f"{format_size(settings.memory.size)} of memory" if settings.memory.size else "none in memory"
     disk = f", then {format_size(settings.disk.size)} in {settings.disk.path}" if settings.disk.path else ""
     redis = f", then {settings.redis.url}" if settings.redis.url else ""
+    if not served:
+        served = [f"  {'no nodes yet':<14} {_url(settings, listen, '')}  <- the page takes the first ones"]
     return [SERVES, *served, f"  page           {page_url(settings, admin)}", f"  cache          {memory}{disk}{redis}"]
 
 

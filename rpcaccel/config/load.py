@@ -186,22 +186,23 @@ def load_told(
     environ: Mapping[str, str],
     flags: Iterable[Flag] = (),
     judge: JudgeSettings = lambda _settings: (),
+    networks_later: bool = False,
 ) -> Loaded:
-    """The settings with their sources, after `judge` has checked more than their values. Raises ConfigError with every
-    fault."""
+    """The settings with their sources, after `judge` has checked more than their values. `networks_later`: there may be
+    no network yet. Raises ConfigError with every fault."""
     text, document, unresolved = _from_file(file, environ) if file else ("", {}, {})
     sources, misplaced = overlay(document, environ)
     for flag in flags:
         put(document, flag.path, flag.value)
         sources[flag.path] = f"from {flag.name}"
-    result = validate(document, sources)
+    result = validate(document, sources, networks_later=networks_later)
     if isinstance(result, Settings) and not unresolved and not misplaced:
         if not (broken := list(judge(result))):
             return Loaded(result, {path: source.removeprefix("from ") for path, source in sources.items()})
         said = _said(document, file, text, sources)
         raise ConfigError(one.fault(said) for one in broken)
     said = _said(document, file, text, sources)  # the lines of the file are looked for where something is wrong
-    result = validate(document, said, judge)
+    result = validate(document, said, judge, networks_later=networks_later)
     faults = [Fault(dotted(path), "", expected, source_of(path, said)) for path, expected in unresolved.items()]
     known = {fault.path for fault in faults}
     found = result if isinstance(result, list) else []

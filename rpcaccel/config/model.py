@@ -350,12 +350,12 @@ class Settings(Section):
     """The log."""
     tracing: TracingSettings = TracingSettings()
     """OpenTelemetry traces."""
-    networks: dict[Annotated[str, Field(pattern=NAME)], NetworkSettings] = Field(min_length=1, max_length=MOST_NETWORKS)
+    networks: dict[Annotated[str, Field(pattern=NAME)], NetworkSettings] = Field(max_length=MOST_NETWORKS)
     """The networks that are served, by name."""
     worker_timeout: WorkerTimeout = Field(default=10.0, le=3600)
     """A worker that says nothing for this long (3 s at least) is replaced. 0 means never."""
 
     @property
     def main_network(self) -> str:
-        """Name of the network served on /."""
-        return self.default_network or next(iter(self.networks))
+        """Name of the network served on /; empty before there is any."""
+        return self.default_network or next(iter(self.networks), "")

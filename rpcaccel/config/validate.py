@@ -227,24 +227,33 @@ def _proof(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
 
 
 NO_NETWORK = "at least one network: give node URLs, or a [networks.NAME] table with nodes"
+_NO_NETWORK_FAULT = Fault("networks", "nothing", NO_NETWORK)
 
 JudgeSettings = Callable[[Settings], Iterable[Misfit]]
 """Returns broken rules that settings alone do not show, such as files that are missing."""
 
 
 def validate(
-    document: Mapping[str, Any], sources: Mapping[Path, str] | None = None, judge: JudgeSettings = lambda _settings: ()
+    document: Mapping[str, Any],
+    sources: Mapping[Path, str] | None = None,
+    judge: JudgeSettings = lambda _settings: (),
+    *,
+    networks_later: bool = False,
 ) -> Settings | list[Fault]:
-    """The settings of a document (the shape of the TOML file), or its faults, in the order of the paths."""
+    """The settings of a document (the shape of the TOML file), or its faults, in the order of the paths.
+    `networks_later`: there may be no network yet."""
     said = sources or {}
+    if networks_later:
+        document = {"networks": {}, **document}
     if (too_large := excess(document)) is not None:
         return [too_large]
     try:
         settings = Settings.model_validate(dict(document))
     except ValidationError as error:
         faults = from_pydantic(error.errors(include_url=False), Settings, said)
-        if not document.get("networks"):
-            missing = Fault("networks", "nothing", NO_NETWORK)
-            faults = [missing, *(fault for fault in faults if fault.path != "networks")]
+        if not document.get("networks") and not networks_later:
+            faults = [_NO_NETWORK_FAULT, *(fault for fault in faults if fault.path != "networks")]
         return faults
+    if not settings.networks and not networks_later:
+        return [_NO_NETWORK_FAULT]
     return listed(one.fault(said) for one in chain(misfits(settings), judge(settings))) or settings

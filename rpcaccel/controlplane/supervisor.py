@@ -31,6 +31,7 @@ from rpcaccel.controlplane.hosts.host_exchange import HostExchange
 from rpcaccel.controlplane.hosts.host_report import HostReport, counted, page_of
 from rpcaccel.controlplane.hosts.sharing import Hosts
 from rpcaccel.controlplane.nodes.disagreements import AGREEMENT_AUTHOR, Disagreements
+from rpcaccel.controlplane.nodes.discovery import try_nodes
 from rpcaccel.controlplane.nodes.probers import Probers
 from rpcaccel.controlplane.nodes.quotas import KeptQuotas, Quotas
 from rpcaccel.controlplane.settings.hindrances import hindrances
@@ -138,6 +139,7 @@ class Supervisor:
         self.purged = self._hosts.purged
         self.probe = self._probers.probe_now
         self.try_node = self._probers.try_node
+        self.find_nodes = try_nodes
         self.examine = self._probers.examine_now
 
     @property

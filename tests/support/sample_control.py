@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rpcaccel.config.model import NodeSettings, Settings
+from rpcaccel.config.secrets import shown_url
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.alerts.alerting import Alerting
 from rpcaccel.controlplane.hosts.host_book import HostBook, HostsNow
@@ -17,7 +18,7 @@ from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core.agreement.cases import Case
-from rpcaccel.core.heads.identity import NodeTrial
+from rpcaccel.core.heads.identity import Finding, NodesFound, NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 from tests.support.sample_errors import sample_log
 from tests.support.sample_worth import well_examined
@@ -100,3 +101,15 @@ class SampleControl:
         """Every node has block 7 of the right chain."""
         served = network in self.ledger.settings.networks
         return NodeTrial(answering=True, chain_ok=True, head=7, chain_id=1666600000, lag=0) if served else None
+
+    async def find_nodes(self, texts: Sequence[str]) -> NodesFound:
+        """Every node is one of harmony-s0 at block 7, but for those whose URL ends with /down."""
+        nodes = [{"url": text, "id": f"node-{place}"} for place, text in enumerate(texts)]
+        findings = []
+        for node in nodes:
+            found = Finding(network="harmony-s0", node=node["id"], url=shown_url(node["url"]), chain="harmony")
+            if node["url"].endswith("/down"):
+                findings.append(replace(found, trouble="connection refused"))
+            else:
+                findings.append(replace(found, head=7, behind=0, latency=0.02, chain_id=1_666_600_000, role="explorer"))
+        return NodesFound({"harmony-s0": {"chain": "harmony", "shard": 0, "nodes": nodes}}, findings, [])

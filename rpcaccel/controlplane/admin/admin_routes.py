@@ -27,7 +27,7 @@ from rpcaccel.controlplane.documents.node_report import NodesReport
 from rpcaccel.controlplane.documents.series import MethodPast, Past
 from rpcaccel.controlplane.hosts.host_book import HostsNow
 from rpcaccel.controlplane.workers.operations import Purged, PurgeRequest, RecordedCalls, RecordRequest
-from rpcaccel.core.heads.identity import NodeTrial
+from rpcaccel.core.heads.identity import NodesFound, NodeTrial
 
 ANSWER_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -154,6 +154,10 @@ ROUTES: tuple[AdminRoute, ...] = (
                settings.ProbeOutcome),
     AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/examine", "change_routes.examine", "change",
                settings.ExamineReply),
+    AdminRoute("POST", f"{_API}/nodes/find", "change_routes.find_nodes", "change", NodesFound,
+               settings.FindNodesRequest),
+    AdminRoute("POST", f"{_API}/nodes/file", "change_routes.first_file", "change", settings.FirstFile,
+               settings.MergePatch),
     AdminRoute("POST", f"{_API}/nodes/test", "change_routes.test_node", "change", NodeTrial, settings.NodeTrialRequest),
     AdminRoute("GET", f"{_API}/session", "session.show", "open", Session),
     AdminRoute("POST", f"{_API}/session", "session.begin", "login", Session, LoginRequest),

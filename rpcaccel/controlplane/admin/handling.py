@@ -21,7 +21,7 @@ from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.operations import read
 from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core.agreement.cases import Case
-from rpcaccel.core.heads.identity import NodeTrial
+from rpcaccel.core.heads.identity import NodesFound, NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 from rpcaccel.core.stats.error_log import ErrorLog
 
@@ -59,6 +59,8 @@ TITLES = {
     "no-answer": "The proxy's own front did not answer",
     "invalid-selection": "What is meant is not said, or more than one thing is",
     "invalid-question": "That cannot be answered",
+    "nodes-known": "There are nodes already",
+    "nodes-too-slow": "The nodes took too long",
     "not-a-call": "The call is no JSON-RPC call",
 }
 """Every code with its title."""
@@ -112,6 +114,10 @@ class Control(Protocol):
 
     async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
         """Probe a node that is not in the settings; None when there is no such network."""
+        ...
+
+    async def find_nodes(self, texts: Sequence[str]) -> NodesFound:
+        """Ask nodes that no network has what they are. Raises ConfigError."""
         ...
 
 

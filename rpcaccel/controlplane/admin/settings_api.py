@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from pydantic import ValidationError
 
 from rpcaccel import chains
-from rpcaccel.config.errors import from_pydantic
+from rpcaccel.config.errors import ConfigError, from_pydantic
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.patch import Edit, difference, to_table, touches
 from rpcaccel.config.schema import Described, described
@@ -25,7 +25,7 @@ from rpcaccel.controlplane.admin.handling import (
     expected_revision,
     json_response,
 )
-from rpcaccel.controlplane.settings.config_file import to_toml
+from rpcaccel.controlplane.settings.config_file import FIRST_TITLE, to_toml
 from rpcaccel.controlplane.settings.ledger import (
     OF_A_WORKER,
     OF_THE_PROGRAM,
@@ -40,11 +40,13 @@ from rpcaccel.controlplane.settings.ledger import (
 from rpcaccel.controlplane.stats.summaries import ExaminationNow, examination_document, extended
 from rpcaccel.controlplane.workers.workers import WorkerStanding
 from rpcaccel.core import client_limits
-from rpcaccel.core.heads.identity import NodeTrial
+from rpcaccel.core.heads.identity import NodesFound, NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 
 PROBE_TIMEOUT_SECONDS = 10.0
 """Seconds."""
+FIND_TIMEOUT_SECONDS = 30.0
+"""Seconds that nodes which no network has yet may take to say what they are, all together."""
 MAX_TRIALS = 8
 """Nodes that are tried at one time; further ones wait."""
 RESTART_PATHS = (*OF_THE_PROGRAM, *OF_A_WORKER)
@@ -168,6 +170,21 @@ class NodeTrialRequest(Struct, frozen=True, forbid_unknown_fields=True):
     headers: Annotated[dict[str, str], Meta(description="Sent to it, as in the settings.")] = {}
 
 
+class FindNodesRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes that no network has yet."""
+
+    nodes: Annotated[
+        list[Annotated[str, Meta(max_length=4200)]],
+        Meta(min_length=1, max_length=50, description="URL[,weight=N][,id=NAME] each, or names of chains."),
+    ]
+
+
+class FirstFile(Struct, frozen=True):
+    """The configuration file of a proxy that has no nodes yet."""
+
+    toml: str
+
+
 class ChangeRoutes:
     """The handlers of settings, audit, workers and probes."""
 
@@ -285,6 +302,31 @@ class ChangeRoutes:
         if found is None:
             raise ProblemError(404, "not-found", f"no network is called {asked.network!r}")
         return found
+
+    async def find_nodes(self, request: web.Request) -> NodesFound:
+        """Ask nodes that no network has what they are, and which networks they make."""
+        texts = (await body_of(request, FindNodesRequest)).nodes
+        try:
+            async with self._trials, asyncio.timeout(FIND_TIMEOUT_SECONDS):
+                return await self.control.find_nodes(texts)
+        except ConfigError as error:
+            raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
+        except TimeoutError:
+            why = f"they did not all answer within {FIND_TIMEOUT_SECONDS:g} s"
+            raise ProblemError(504, "nodes-too-slow", why) from None
+
+    async def first_file(self, request: web.Request) -> FirstFile:
+        """Write a config file with the networks of a merge patch, before there are any.
+
+        The secrets of the patch stand in it, since its sender knows them; all others are hidden."""
+        ledger = self.control.ledger
+        change = await body_of(request, dict[str, Any])
+        if ledger.settings.networks:
+            raise ProblemError(409, "nodes-known", "their file is at /api/v1/settings/export, secrets hidden")
+        with _refusals_told(ledger):
+            settings = await ledger.preview({"networks": change.get("networks")})
+        title = FIRST_TITLE.format(file="rpcaccel.toml")
+        return FirstFile(await asyncio.to_thread(to_toml, settings, title, revealed=("networks",), suggest=True))
 
     # -- documents -----------------------------------------------------------------------------------------------
 

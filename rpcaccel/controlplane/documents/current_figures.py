@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 import rpcaccel
-from rpcaccel import balancers
+from rpcaccel import balancers, chains
 from rpcaccel.controlplane.alerts.mutes import Mute
 from rpcaccel.controlplane.documents.series import Columns, columns
 from rpcaccel.controlplane.stats.buckets import ratio
@@ -142,6 +142,7 @@ class Overview(Moment, frozen=True, kw_only=True):
     attention: Sequence[Attention]
     settings: Annotated[dict[str, str | int | float | bool], Meta(description="Some of them, by dotted path.")]
     balancers: Annotated[Sequence[str], Meta(description="Those there are to choose from.")]
+    chains: Annotated[Sequence[str], Meta(description="Those whose public endpoints can serve for a first look.")]
     steps: list[StepNow]
 
 
@@ -267,6 +268,7 @@ def overview(
         attention=attention,
         settings=_shown(settings),
         balancers=balancers.names(),
+        chains=chains.names(),
         steps=_steps(history.window(MINUTE_SECONDS)),
     )
 

@@ -32,6 +32,15 @@ SUGGESTED: Mapping[str, Any] = {
     "networks": {"*": {"balancer": "peak_ewma", "deadline": "10s", "nodes": _NODE}},
 }
 """Settings that stand in a new file as comments, unless they are set. The hash is of no password."""
+FIRST_TITLE = """\
+A first configuration of rpcaccel.
+
+  rpcaccel check {file}            is it right, and is every node what it should be?
+  rpcaccel serve --config {file}
+
+A line that begins with "#" and no space is a suggestion: without the "#" it holds. docs/settings.md has every setting.
+${{NAME}} in a value is taken from the environment, so that a key need not stand here; $$ is a dollar."""
+"""The title of a file that begins with what was chosen; `file` is its name as a shell takes it."""
 _SENTENCE = re.compile(r".+?[.](?= [A-Z0-9\"]|$)")
 _COLUMNS = 100
 

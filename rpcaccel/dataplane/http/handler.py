@@ -107,6 +107,8 @@ class RequestHandler:
         """`not_ready` returns a sentence for each network that cannot serve."""
         self.settings = settings
         self.routes: dict[str, PathRoute] = {}
+        self.unserved = ""
+        """What a caller is told while no network is served."""
         self.draining = False
         self.clock = clock
         self.calls = calls
@@ -382,7 +384,10 @@ class RequestHandler:
         return self._text(status, words, named, told)
 
     def _unserved(self, asked: RequestHead) -> HttpAnswer:
-        """The answer on a path that leads to no network."""
+        """The answer on a path that leads to no network, or before there is any."""
+        if not self.routes:
+            self._tally.refused("no-network")
+            return self._refusal(asked.headers, 503, Invalid(jsonrpc.INTERNAL_ERROR, self.unserved))
         return self._text(404, f"no network is served on {asked.place}; there is: {', '.join(sorted(self.routes))}")
 
     def _lines(self, named: Headers, *, vary: str = "", content_type: str = JSON) -> str:

@@ -26,6 +26,7 @@ ASKED: dict[tuple[str, str], Any] = {
     ("POST", "/api/v1/settings/undo"): {},
     ("POST", PROBE): {},
     ("POST", "/api/v1/nodes/{network}/{id}/examine"): {},
+    ("POST", "/api/v1/nodes/find"): {"nodes": ["http://127.0.0.1:1"]},
     ("POST", "/api/v1/nodes/test"): {"network": "harmony-s0", "url": "http://127.0.0.1:1"},
     **{
         ("GET", f"/api/v1/{path}"): None

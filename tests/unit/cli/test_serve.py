@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -110,7 +111,6 @@ def test_it_is_printed_where_it_does_not_mix_with_output(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "rpcaccel demo"),
         (["ftp://a"], "networks.harmony-s0.nodes[0].url: found ftp://a"),
         (["http://a", "--memory", "much"], '(from --memory)'),
         (["http://a", "--workers", "0"], "workers: found \"0\", expected at least 1"),
@@ -138,3 +138,23 @@ def test_an_address_in_use_is_said_in_a_line(capsys: pytest.CaptureFixture[str])
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         assert run(["serve", "http://127.0.0.1:1", "--listen", listen, "--admin", "127.0.0.1:0"]) == 1
     assert f"rpcaccel: listen: cannot listen on {listen}" in capsys.readouterr().err
+
+
+def test_a_start_without_nodes_says_where_calls_are_taken_and_who_takes_the_first_nodes() -> None:
+    said = lines(SETTINGS.model_copy(update={"networks": {}, "default_network": ""}), "127.0.0.1:1", "127.0.0.1:2")
+    assert said[1:3] == [
+        "  no nodes yet   http://127.0.0.1:1/  <- the page takes the first ones",
+        "  page           http://127.0.0.1:2/",
+    ]
+
+
+@pytest.mark.parametrize("balancer", [(), ("--balancer", "peak_ewma")])
+def test_a_file_without_nodes_and_a_balancer_of_no_network_are_refused_as_ever(
+    balancer: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.toml"
+    file.write_text('listen = "127.0.0.1:0"\n', "utf-8")
+    assert run(["serve", *(balancer or ("--config", str(file)))]) == 2
+    said = capsys.readouterr().err
+    assert "at least one network" in said
+    assert "rpcaccel demo; to write a first file: rpcaccel init" in said

@@ -86,6 +86,16 @@ def test_no_network_at_all_is_one_fault_that_says_what_to_do(document: dict[str,
     assert [fault.expected for fault in faults_of(document).values()] == [NO_NETWORK]
 
 
+@pytest.mark.parametrize("document", [{}, {"networks": {}}])
+def test_networks_may_come_later_where_that_is_said_and_all_else_is_judged(document: dict[str, object]) -> None:
+    settings = validate(document, networks_later=True)
+    assert isinstance(settings, Settings)
+    assert (settings.networks, settings.main_network) == ({}, "")
+    wrong = validate({**document, "listen": "x", "default_network": "gone"}, networks_later=True)
+    assert isinstance(wrong, list)
+    assert [fault.path for fault in wrong] == ["listen"]
+
+
 def test_faults_say_who_set_what_stands_there() -> None:
     result = validate({"listen": "x"}, {("listen",): "from --listen"})
     assert isinstance(result, list)

@@ -178,3 +178,20 @@ def test_the_second_tiers_troubles_are_told_apart() -> None:
     gauges.fill_store(tier, stats)
     assert (tier.up, tier.hits, tier.misses, tier.timeouts, tier.errors, tier.dropped) == (False, 5, 2, 3, 7, 6)
     assert (tier.purged, tier.fault) == (8, "h:1: the connection was refused")
+
+
+async def test_without_a_network_calls_are_told_where_the_first_nodes_are_given_and_with_one_they_are_served() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        served, adopt = settings_for(nodes), proxy.worker.adopt
+        adopt(served.model_copy(update={"networks": {}}), 2)
+        told = "there are no nodes yet; the page takes the first ones: http://127.0.0.1:8889/"
+        reply = await proxy.call("hmyv2_getBlockByNumber", 7, {})
+        assert (reply.status, reply.error["code"], reply.error["message"]) == (503, -32603, told)
+        ready = await proxy.get("/readyz")
+        assert (ready.status, ready.body.decode().strip()) == (503, told)
+        assert proxy.worker.report().tally.refusals["no-network"] == 1
+        assert await proxy.worker.explain("", "eth_chainId", b"[]") is None
+
+        adopt(served, 3)
+        proxy.see()
+        assert (await proxy.call("hmyv2_getBlockByNumber", 7, {})).result["number"] == 7

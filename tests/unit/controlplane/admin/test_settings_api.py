@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import orjson
 import pytest
 
 from rpcaccel import chains
+from rpcaccel.config.errors import ConfigError, Fault
+from rpcaccel.config.load import load
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
@@ -20,7 +22,7 @@ from rpcaccel.controlplane.admin.handling import MAX_BODY_BYTES
 from rpcaccel.controlplane.admin.settings_api import ChangeRoutes
 from rpcaccel.controlplane.settings.ledger import Origin, state_file
 from rpcaccel.core import client_limits
-from rpcaccel.core.heads.identity import NodeTrial
+from rpcaccel.core.heads.identity import NodesFound, NodeTrial
 from tests.support.running_admin import FROM_PAGE, running_admin
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
@@ -318,3 +320,68 @@ async def test_a_node_that_hangs_is_not_waited_for_for_ever(control: SampleContr
         status, told, _ = await sent(client, "POST", TRY, {"network": "harmony-s0", "url": "http://a"})
     await admin.close()
     assert (status, told["answering"], told["note"]) == (200, False, "it did not answer within 0.01 s")
+
+
+FIND, FILE = "/api/v1/nodes/find", "/api/v1/nodes/file"
+KEYED = "http://a/s3cret-token"
+FIRST = {"networks": {"harmony-s0": {"shard": 0, "nodes": [{"id": "a", "url": KEYED, "weight": 3}]}}}
+
+
+@pytest.fixture
+def empty() -> SampleControl:
+    """A proxy that has no network yet, and a Redis with a password."""
+    return SampleControl(sample_settings(redis={"url": "redis://u:p4ssword@r"}).model_copy(update={"networks": {}}))
+
+
+async def test_the_first_nodes_are_found_written_and_served(empty: SampleControl, tmp_path: Path) -> None:
+    async with running_admin(empty) as (_, client):
+        status, found, _ = await sent(client, "POST", FIND, {"nodes": [KEYED, "http://b/down"]})
+        assert (status, [one["trouble"] for one in found["nodes"]]) == (200, ["", "connection refused"])
+        assert [one["url"] for one in found["nodes"]] == ["http://a", "http://b"]
+
+        status, told, _ = await sent(client, "POST", FILE, FIRST)
+        assert status == 200
+        assert "p4ssword" not in told["toml"]
+        file = tmp_path / "rpcaccel.toml"
+        file.write_text(told["toml"].replace("***", "p4ssword"), "utf-8")
+        assert load(file, environ={}).networks == Settings.model_validate(FIRST).networks
+
+        status, told, _ = await sent(client, "PATCH", SETTINGS, FIRST, If_Match='"1"')
+        assert (status, list(empty.ledger.settings.networks)) == (200, ["harmony-s0"])
+        assert "s3cret-token" not in str(told)
+        status, told, _ = await sent(client, "POST", FILE, FIRST)
+        assert (status, told["code"]) == (409, "nodes-known")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "says"),
+    [
+        (FIND, {"nodes": []}, 400, "nodes"),
+        (FIND, {"nodes": ["http://a"] * 51}, 400, "nodes"),
+        (FIND, {"nodes": ["x" * 4201]}, 400, "nodes"),
+        (FIND, {"nodes": "http://a"}, 400, "nodes"),
+        (FILE, {}, 422, "at least one network"),
+        (FILE, {"networks": {"x": {"nodes": [{"id": "a", "url": "ftp://s3cret-token@a"}]}}}, 422, "nodes[0].url"),
+    ],
+)
+async def test_first_nodes_that_cannot_be_are_refused_by_the_field_and_without_their_secrets(
+    empty: SampleControl, path: str, body: Any, status: int, says: str
+) -> None:
+    async with running_admin(empty) as (_, client):
+        got, told, _ = await sent(client, "POST", path, body)
+    assert (got, says in str(told)) == (status, True), told
+    assert "s3cret-token" not in str(told)
+
+
+async def test_nodes_that_are_badly_written_or_too_slow_are_told() -> None:
+    class Odd(SampleControl):
+        async def find_nodes(self, texts: Sequence[str]) -> NodesFound:
+            if texts == ["slow"]:
+                raise TimeoutError
+            raise ConfigError([Fault("networks.x.nodes[0].url", "ftp://", "an address")])
+
+    async with running_admin(Odd()) as (_, client):
+        status, told, _ = await sent(client, "POST", FIND, {"nodes": ["ftp://"]})
+        assert (status, [fault["path"] for fault in told["errors"]]) == (422, ["networks.x.nodes[0].url"])
+        status, told, _ = await sent(client, "POST", FIND, {"nodes": ["slow"]})
+        assert (status, told["code"]) == (504, "nodes-too-slow")

@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from rpcaccel import chains
+from rpcaccel.config.errors import ConfigError
 from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NodeSettings
-from rpcaccel.controlplane.nodes.discovery import assumed, discover, is_open
+from rpcaccel.controlplane.nodes.discovery import assumed, discover, is_open, try_nodes
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 
 DOWN = Failure(FailureKind.CONNECT, "connection refused")
 MAINNET, TESTNET = 1_666_600_000, 1_666_700_000
@@ -177,3 +179,43 @@ def test_without_asking_all_nodes_are_of_one_network() -> None:
     networks, notes = assumed(["http://a", "http://b"], None, None)
     assert (networks, notes) == ([UrlNetwork("harmony-s0", "harmony", 0, ("http://a", "http://b"))], [])
     assert assumed(["http://a"], "ethereum", None).networks[0].name == "ethereum"
+
+
+async def test_nodes_are_tried_in_the_networks_that_they_make_and_their_urls_are_told_as_they_were_given() -> None:
+    async with harmony_nodes(2) as (a, b), ethereum_nodes(1) as (geth,):
+        texts = [f"{a.url}/s3cret,weight=3,id=mine", geth.url, b.url, "http://127.0.0.1:1,id=mine-2"]
+        told = await try_nodes(texts)
+    assert told.networks == {
+        "harmony-s0": {
+            "chain": "harmony",
+            "shard": 0,
+            "nodes": [
+                {"id": "mine", "url": f"{a.url}/s3cret", "weight": 3},
+                {"id": b.url.removeprefix("http://"), "url": b.url},
+                {"id": "mine-2", "url": "http://127.0.0.1:1"},
+            ],
+        },
+        "ethereum": {
+            "chain": "ethereum",
+            "shard": 0,
+            "nodes": [{"id": geth.url.removeprefix("http://"), "url": geth.url}],
+        },
+    }
+    verdicts = {(one.network, one.node): bool(one.trouble) for one in told.nodes}
+    assert verdicts["harmony-s0", "mine"] is False
+    assert verdicts["harmony-s0", "mine-2"] is True
+    assert "s3cret" not in str(told.nodes)
+    assert "taken for a node of harmony-s0" in told.notes[0]
+
+
+@pytest.mark.parametrize("text", ["ftp://a", "http://a,wieght=3", "harmny"])
+async def test_what_is_badly_written_is_refused_before_a_node_is_asked(text: str) -> None:
+    async with harmony_nodes(1) as (a,):
+        with pytest.raises(ConfigError):
+            await try_nodes([a.url, text])
+        assert a.counts.calls == 0
+
+
+async def test_nodes_of_a_named_chain_are_not_asked_for_it() -> None:
+    told = await try_nodes(["http://127.0.0.1:1"], "ethereum")
+    assert (list(told.networks), told.notes) == (["ethereum"], [])

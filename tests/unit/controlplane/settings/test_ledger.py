@@ -12,7 +12,7 @@ import pytest
 
 from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.model import Settings
-from rpcaccel.config.validate import Misfit
+from rpcaccel.config.validate import Misfit, validate
 from rpcaccel.controlplane.settings.kept_file import KeptFile
 from rpcaccel.controlplane.settings.ledger import (
     MAX_AUDIT_LINES,
@@ -295,3 +295,25 @@ async def test_a_flag_that_was_there_before_a_change_does_not_take_it_back_and_o
     assert (later.settings.memory.size, "and holds" in later.met[0]) == (300, True)
     assert await later.change({"memory": {"size": 400}}, ME) is not None
     assert started(300).settings.memory.size == 400
+
+
+async def test_without_a_network_only_a_change_that_brings_one_is_made_and_undo_goes_back_to_none(
+    state: StateFile,
+) -> None:
+    empty = validate({}, networks_later=True)
+    assert isinstance(empty, Settings)
+    ledger = Ledger(empty, Origin(state=state))
+    ledger.open()
+    with pytest.raises(InvalidSettingsError, match="at least one network"):
+        await ledger.change({"memory": {"size": "1GB"}}, ME)
+    await ledger.change({"networks": {"x": {"nodes": [{"id": "a", "url": "http://a/k"}]}}}, ME)
+
+    later = Ledger(empty, Origin(state=state))
+    later.open()
+    assert [node.url.reveal() for node in later.settings.networks["x"].nodes] == ["http://a/k"]
+    with pytest.raises(InvalidSettingsError, match="at least one network"):
+        await later.change({"networks": {"x": None}}, ME)
+    await later.undo(ME)
+    assert later.settings == empty
+    again = Ledger(empty, Origin(state=state))
+    assert (again.open(), again.settings, again.revision) == ((), empty, 3)
