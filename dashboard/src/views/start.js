@@ -41,7 +41,7 @@ function foundTable({ networks, nodes }, changed) {
     [
       h("b", node),
       h("div.quiet", url),
-      h("div.words", state(trouble ? "bad" : "good", trouble ? `${trouble}.` : "as it should be")),
+      h("div.words", state(trouble ? "bad" : "good", trouble ? `${trouble}.` : "right")),
     ],
     network,
     one.head === null ? NONE : block(one.head),
@@ -103,7 +103,7 @@ function firstNodes(chains) {
     update();
     say(
       right === found.nodes.length ? "good" : right ? "warn" : "bad",
-      `${right} of ${plural(found.nodes.length, "node")} ${right === 1 ? "is" : "are"} as ${right === 1 ? "it" : "they"} should be.`,
+      `${right} of ${plural(found.nodes.length, "node")} ${found.nodes.length === 1 ? "is" : "are"} right.`,
       known ? "" : " None says what it serves, so nothing can be served yet: try again when one answers.",
     );
     redraw(
@@ -151,7 +151,7 @@ function firstNodes(chains) {
   const form = h(
     "form",
     { onsubmit: submit },
-    h("label.first", quiet("Nodes, one a line"), field),
+    h("label.node-urls", quiet("Nodes, one a line"), field),
     h("div.inline", labelled(endpoints), trying),
     word,
   );

@@ -107,6 +107,19 @@ async def test_axe_finds_nothing_serious_where_somebody_logs_in(visitor: Visitor
         assert await grave(page) == [], (look, width)
 
 
+async def test_axe_finds_nothing_serious_in_the_first_steps(visitor: Visitor, start: Start) -> None:
+    view, settings = SampleView(), sample_settings().model_copy(update={"networks": {}})
+    view.networks = []
+    page = await visitor.open((await start(view, SampleControl(settings))).address)
+    await page.get_by_label("Nodes, one a line").fill("https://a.example https://b.example/down")
+    await page.get_by_role("button", name="Try", exact=True).click()
+    await expect(page.locator(".found")).to_be_visible()
+    for look, width in LOOKS:
+        await looked_at(page, look, width)
+        assert await grave(page) == [], (look, width)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 async def test_axe_finds_nothing_serious_while_something_is_changed(visitor: Visitor, admin: Admin) -> None:
     page = await visitor.open(admin.address, "nodes", reduced_motion="reduce")
     await page.get_by_role("button", name="Add a node").click()
