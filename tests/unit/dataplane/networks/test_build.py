@@ -55,11 +55,6 @@ def no_tracing(good: Settings) -> Settings:
     return good.model_copy(update={"tracing": SimpleNamespace(endpoint="http://127.0.0.1:1")})
 
 
-def no_network(good: Settings) -> Settings:
-    """Nothing to be served on `/`."""
-    return good.model_copy(update={"networks": {}})
-
-
 def seen(network: Network) -> dict[str, Any]:
     """Everything of a network that settings are written into."""
     pool = network.pool
@@ -93,8 +88,8 @@ class Watched(HttpNodeClient):
 
 @pytest.mark.parametrize(
     ("spoil", "error"),
-    [(no_chain, ChainError), (no_tracing, AttributeError), (no_network, StopIteration)],
-    ids=["a later network", "traces", "nothing"],
+    [(no_chain, ChainError), (no_tracing, AttributeError)],
+    ids=["a later network", "traces"],
 )
 async def test_a_change_that_cannot_be_made_changes_nothing_and_leaves_nothing_open(
     spoil: Callable[[Settings], Settings], error: type[Exception]
@@ -118,7 +113,7 @@ async def test_a_change_that_cannot_be_made_changes_nothing_and_leaves_nothing_o
     assert tally.snapshot().nodes == cells
     assert worker.state.upstreams() == opened[:1]
     await worker.drain(0.0)
-    assert len(opened) == (1 if spoil is no_network else 3)
+    assert len(opened) == 3
     assert all(upstream.closed for upstream in opened)
 
 
