@@ -116,6 +116,7 @@ async def test_no_answer_is_described_as_an_object_and_nothing_more(fleet: Fleet
         ("GET", "/api/v1/openapi.json"),
         ("POST", "/api/v1/reload"),
         ("POST", "/api/v1/session"),
+        ("POST", "/api/v1/nodes/file"),  # refused where there are nodes already
         ("POST", "/api/v1/networks/{network}/weights"),  # refused where no weights are suggested
     }
     assert {(method, path.partition("?")[0]) for method, path in ASKED} == described - apart

@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
+from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.workers.link import GONE
 from rpcaccel.controlplane.workers.process_link import ProcessLink, spawn
 from rpcaccel.controlplane.workers.sockets import bind
@@ -32,10 +33,16 @@ async def nodes() -> Any:
         yield started
 
 
+def of_no_chain(good: Settings) -> Settings:
+    """Settings that no worker can adopt, as only a fault of ours would let them come to one."""
+    networks = {name: one.model_copy(update={"chain": "nowhere"}) for name, one in good.networks.items()}
+    return good.model_copy(update={"networks": networks})
+
+
 async def test_a_worker_that_does_not_come_up_is_an_error_not_a_wait(nodes: list[SimNode]) -> None:
     sock = bind("127.0.0.1:0", "listen")
     link = ProcessLink("w1", sock, HINTS.append)
-    broken = settings_for(nodes).model_copy(update={"networks": {}})
+    broken = of_no_chain(settings_for(nodes))
     with pytest.raises(RuntimeError, match="w1 ended before it listened"):
         await link.start(broken, 1)
 
@@ -77,7 +84,7 @@ async def test_neither_news_that_nobody_can_use_nor_what_it_cannot_adopt_ends_a_
                 body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getNodeMetadata", "params": []}
                 await (await http.post(f"http://127.0.0.1:{port}/", json=body)).read()
     assert lines[0]["event"] == "what a worker said is not passed on"
-    broken = settings_for(nodes).model_copy(update={"networks": {}})
+    broken = of_no_chain(settings_for(nodes))
     assert await link.adopt(broken, 2) != ""
     assert await link.adopt(settings_for(nodes), 3) == ""
     await link.drain(0.1)
