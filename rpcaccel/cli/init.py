@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -137,7 +138,7 @@ class First:
 
     def _free(self, file: Path) -> Path:
         """The file, if it may be written. Raises ConfigError where nobody says that it may be replaced."""
-        while file.exists() and not self._force:
+        while os.path.lexists(file) and not self._force:
             if self._ask is None:
                 raise ConfigError([Fault(str(file), "", "is there already: --force replaces it, -o names another")])
             answer = self._ask(f"{file} is there already: yes to replace it, or another name", "no")

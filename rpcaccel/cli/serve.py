@@ -203,6 +203,7 @@ def _url(settings: Settings, listen: str, network: str) -> str:
 
 
 def page_url(settings: Settings, admin: str) -> str:
+    """The URL of the page of an admin side at `admin`, HOST:PORT."""
     return f"{'https' if settings.admin.tls_cert else 'http'}://{reachable(admin)}/"
 
 

@@ -18,7 +18,7 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.secrets import REVEAL
 from rpcaccel.config.validate import validate
 from rpcaccel.config.value_types import ids_once, is_sharded, network_name, parse_node
-from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions
+from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, connect
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, Finding, NodesFound, wanted_of
 from rpcaccel.core.heads.identity import judge as judge_claims
 from rpcaccel.core.live.subscription import HEADS
@@ -26,7 +26,6 @@ from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket
 
 _MAX_TROUBLE_CHARACTERS = 120
@@ -139,7 +138,7 @@ async def discover(
     shard: int | None,
     *,
     wait: float = DISCOVERY_SECONDS,
-    connect: Callable[[NodeSettings], Asker] = HttpNodeClient,
+    connect: Callable[[NodeSettings], Asker] = connect,
 ) -> Discovery:
     """Ask nodes, written URL[,weight=N][,id=NAME] and known to be well written, what they serve.
 
@@ -357,7 +356,7 @@ def _measured(finding: Finding, trouble: str, best: int) -> Finding:
 
 
 async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings) -> Finding:
-    chain, client = chains.load(network.chain), HttpNodeClient(node)
+    chain, client = chains.load(network.chain), connect(node)
     nobody = Finding(network=network_name, node=node.id, url=str(node.url), weight=node.weight, chain=chain.name)
     try:
         found = await find(nobody, client, chain, node.timeout)
