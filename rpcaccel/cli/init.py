@@ -82,7 +82,9 @@ def init(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     }
     given = {flag: value for flag, value in flags.items() if value is not None}
     ask = None if yes or not sys.stdin.isatty() else _asked
-    return First(ask, force=force).write(nodes or (), None if chain == options.AUTO else chain, shard, given, output)
+    return FirstConfiguration(ask, force=force).write(
+        nodes or (), None if chain == options.AUTO else chain, shard, given, output
+    )
 
 
 def _asked(question: str, otherwise: str) -> str:
@@ -101,7 +103,7 @@ class _Chosen(NamedTuple):
     wrong: Sequence[Finding]
 
 
-class First:
+class FirstConfiguration:
     """A first configuration in the making."""
 
     def __init__(self, ask: AskOperator | None, *, force: bool = False) -> None:
@@ -110,7 +112,7 @@ class First:
         self._force = force
 
     def __repr__(self) -> str:
-        return f"<First, {'asking' if self._ask else 'by flags'}>"
+        return f"<FirstConfiguration, {'asking' if self._ask else 'by flags'}>"
 
     def write(
         self, nodes: Sequence[str], chain: str | None, shard: int | None, given: Mapping[str, str], file: Path | None

@@ -17,7 +17,7 @@ from tests.e2e.page.conftest import Start
 from tests.e2e.page.tuning import PASSWORD, log_in
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
-from tests.support.running import LOCAL, found, until
+from tests.support.running import LOCAL, Running, found, until
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
 from tests.support.services import Program
@@ -83,11 +83,11 @@ async def test_nodes_are_tried_served_and_kept_in_a_file_over_the_real_program(
         await expect(page.get_by_label("Nodes, one a line")).to_have_value(
             f"{a.url}/s3cret,id=own\n{b.url}\n{DOWN},id=down"
         )
-        await until("no nodes again", lambda: unserved(proxy.call("hmyv2_blockNumber")))
+        await until("no nodes again", lambda: unserved(proxy))
 
 
-async def unserved(call: object) -> bool:
-    return bool((await call).status == 503)  # type: ignore[misc]
+async def unserved(proxy: Running) -> bool:
+    return (await proxy.call("hmyv2_blockNumber")).status == 503
 
 
 async def test_where_no_node_says_what_it_is_nothing_can_be_served_and_a_bad_text_is_told_by_its_place(

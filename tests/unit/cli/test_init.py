@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from rpcaccel.cli.init import First
+from rpcaccel.cli.init import FirstConfiguration
 from rpcaccel.cli.main import run
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.config.load import load
@@ -38,7 +38,7 @@ async def made(
 ) -> int:
     """The exit code of a first configuration in `file`, while this loop serves the nodes."""
     given = dict(flag.split("=", 1) for flag in flags)
-    first = First(answers, force=force)
+    first = FirstConfiguration(answers, force=force)
     return await asyncio.to_thread(first.write, nodes, named.get("chain"), named.get("shard"), given, file)
 
 
