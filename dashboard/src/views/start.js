@@ -18,8 +18,8 @@ function download(text) {
 }
 
 /** A row for each node that was found, with what is to become of it. `chosen()`: the networks of the nodes that are to
- *  be served, by name; `changed` hears of every choice. */
-function foundTable({ networks, nodes }, changed) {
+ *  be served, by name; `known`: do they say what they serve? `changed` hears of every choice. */
+function foundTable({ networks, nodes }, known, changed) {
   const rows = nodes.map((finding) => {
     const { network, node, trouble } = finding;
     const given = networks[network].nodes.find((one) => one.id === node);
@@ -43,7 +43,7 @@ function foundTable({ networks, nodes }, changed) {
       h("div.quiet", url),
       h("div.words", state(trouble ? "bad" : "good", trouble ? `${trouble}.` : "right")),
     ],
-    network,
+    known ? network : NONE,
     one.head === null ? NONE : block(one.head),
     one.behind === null ? NONE : one.behind ? plural(one.behind, "block") : "level",
     one.latency === null ? NONE : joined(duration(one.latency)),
@@ -82,19 +82,30 @@ function firstNodes(chains) {
   });
   field.value = kept.text;
   const endpoints = select("Or public endpoints", [["", "none"], ...chains], {
-    onchange: () => endpoints.value && Object.assign(field, { value: endpoints.value }),
+    onchange: () => {
+      if (!endpoints.value) return;
+      field.value = endpoints.value;
+      forget();
+    },
   });
   const word = h("p.said", { role: "status" });
   const result = h("div");
   const trying = h("button.primary", { type: "submit" }, "Try");
   const say = (level, ...words) => redraw(word, level ? state(level, "") : null, ...words);
 
+  /** What was found is about the nodes as they were named then. */
+  const forget = () => {
+    kept.found = null;
+    redraw(word);
+    redraw(result);
+  };
+  field.addEventListener("input", forget);
   const show = (found) => {
     if (!found) return redraw(result);
     const right = found.nodes.filter(({ trouble }) => !trouble).length;
     // Where no node says what it serves, its network is a guess.
     const known = right || !field.value.includes("://");
-    const table = foundTable(found, () => update());
+    const table = foundTable(found, known, () => update());
     const serve = button("Serve", () => apply(table), { class: "primary" });
     const save = button(`Download ${FILE}`, () => written(table).then((text) => text && download(text)));
     const update = () => {
@@ -140,8 +151,9 @@ function firstNodes(chains) {
     show(null);
     say(null, "asking …");
     try {
-      kept.found = await change("POST", "nodes/find", { nodes }, { patience: PATIENCE });
-      show(kept.found);
+      const found = await change("POST", "nodes/find", { nodes }, { patience: PATIENCE });
+      if (field.value !== kept.text) say("warn", "Other nodes were named meanwhile: try them."); // what came is about those of before
+      else show((kept.found = found));
     } catch ({ message }) {
       say("bad", message);
     }

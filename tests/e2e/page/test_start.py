@@ -96,11 +96,13 @@ async def test_where_no_node_says_what_it_is_nothing_can_be_served_and_a_bad_tex
     page = await visitor.open(admin.address)
     await tried(page, f"{DOWN}/down")
     await expect(page.locator("form .said")).to_contain_text("0 of 1 node is right. None says what it")
+    await expect(page.locator(".found td").nth(3)).to_have_text("–")  # its network would be a guess
     await page.get_by_role("checkbox").check()
     await expect(page.get_by_role("button", name="Serve", exact=True)).to_be_disabled()
     await expect(page.get_by_role("button", name="Download rpcaccel.toml")).to_be_disabled()
     await page.get_by_label("or public endpoints").select_option("harmony")
     await expect(page.get_by_label("Nodes, one a line")).to_have_value("harmony")
+    await expect(page.locator(".found")).to_have_count(0)  # it was about other nodes
 
 
 async def test_who_may_only_look_is_asked_for_no_nodes(visitor: Visitor, start: Start) -> None:
