@@ -10,6 +10,7 @@ that it is taken from may be given now is decided by the plan of the call that b
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import msgspec
@@ -102,7 +103,7 @@ class BlockContents:
     __slots__ = ("_known", "_opened")
 
     def __init__(self) -> None:
-        self._known: dict[int, KnownBlock] = {}
+        self._known = OrderedDict[int, KnownBlock]()  # the first of a dict is looked for behind all that were dropped
         self._opened: dict[HolderCall, _Opened] = {}
 
     def __repr__(self) -> str:
@@ -122,8 +123,9 @@ class BlockContents:
             opened = yield from (_open_block(result) if of_block else _open_receipts(result))
         except (*UNREADABLE, ValueError, KeyError):
             return
-        if opened is None:
-            return
+        asked = _first(_arguments(plan)) if by_hash else plan.block
+        if opened is None or (asked is not None and asked != (opened.hash if by_hash else opened.number)):
+            return  # a node that tells of another block than it was asked for
         known = self._known.get(_name(opened.hash))
         if known is None or known.number != opened.number:
             known = KnownBlock(opened.number, len(opened.items))
@@ -140,7 +142,9 @@ class BlockContents:
             if not at % _ITEMS_A_STEP:
                 yield
         while len(self._known) > MAX_NAMES:
-            del self._known[next(iter(self._known))]
+            self._known.popitem(last=False)
+            if not len(self._known) % _ITEMS_A_STEP:
+                yield
 
     def _have_at_hand(self, call: HolderCall, opened: _Opened) -> None:
         self._opened.pop(call, None)
@@ -215,8 +219,8 @@ def _open_block(result: bytes) -> Steps[_Opened]:
         if not at % _ITEMS_A_STEP:
             yield
         of = _transaction(item).hash if _is_object(item) else _text(item)
-        places[of.lower()] = at
-    return _Opened(result, int(number, 16), hash.lower(), items, places)
+        places[_checked(of)] = at
+    return _Opened(result, int(number, 16), _checked(hash), items, places)
 
 
 def _open_receipts(result: bytes) -> Steps[_Opened | None]:
@@ -228,8 +232,8 @@ def _open_receipts(result: bytes) -> Steps[_Opened | None]:
         if not at % _ITEMS_A_STEP:
             yield
         of = _receipt(item)
-        places[of.transactionHash.lower()] = at
-    return None if of is None else _Opened(result, int(of.blockNumber, 16), of.blockHash.lower(), items, places)
+        places[_checked(of.transactionHash)] = at
+    return None if of is None else _Opened(result, int(of.blockNumber, 16), _checked(of.blockHash), items, places)
 
 
 def _is_object(item: Raw) -> bool:
@@ -260,6 +264,13 @@ def _first(arguments: list[Any]) -> str | None:
     """The hash with which params begin, in lower case; None where they begin with none."""
     named = arguments[0] if arguments else None
     return named.lower() if isinstance(named, str) and _HASH(named) else None
+
+
+def _checked(hash: str) -> str:
+    """A hash that a node gave, in lower case. Raises ValueError where it is none."""
+    if not _HASH(hash):
+        raise ValueError("not a hash")
+    return hash.lower()
 
 
 def _name(hash: str) -> int:

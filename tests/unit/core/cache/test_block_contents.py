@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from hashlib import sha256
 from typing import Any
 
@@ -224,3 +225,36 @@ def test_what_is_remembered_is_bounded_and_the_newest_of_it_stays() -> None:
     at_hand = [contents.part(plan("eth_getTransactionByBlockNumberAndIndex", hex(number), "0x0"), *calls[number])
                for number in range(450)]  # fmt: skip
     assert [found is not None for found in at_hand] == [False] * (450 - MAX_OPENED) + [True] * MAX_OPENED
+
+
+def test_names_past_the_bound_take_no_longer_to_drop_than_to_note() -> None:
+    contents, took = BlockContents(), list[float]()
+    for number in range(3 * MAX_NAMES // 2000):
+        hashes = [hash_of(2, number, at) for at in range(2000)]
+        shown = text({"hash": hash_of(1, number), "number": hex(number), "transactions": hashes})
+        began = time.perf_counter()
+        take(contents, shown, "eth_getBlockByNumber", hex(number), False)
+        took.append(time.perf_counter() - began)
+    before, past = sorted(took[: MAX_NAMES // 2000]), sorted(took[MAX_NAMES // 2000 + 1 :])
+    assert past[len(past) // 2] < 10 * before[len(before) // 2]
+
+
+@pytest.mark.parametrize("by_hash", [False, True])
+def test_an_answer_about_another_block_than_was_asked_for_is_left_out(by_hash: bool) -> None:
+    contents, other = BlockContents(), block(450, 2)
+    if by_hash:
+        take(contents, text(other), "eth_getBlockByHash", hash_of(1, 7, 0), True)
+    else:
+        take(contents, text(other), "eth_getBlockByNumber", "0x7", True)
+        take(contents, text(receipts(other)), "eth_getBlockReceipts", "0x7")
+    assert not contents
+
+
+@pytest.mark.parametrize("said", ["", "0xzz", "0x12"])
+def test_what_is_no_hash_is_left_out(said: str) -> None:
+    contents, one, other = BlockContents(), block(7, 2), block(7, 2)
+    one["hash"] = other["transactions"][1]["hash"] = said
+    for shown in (one, other):
+        take(contents, text(shown), "eth_getBlockByNumber", "0x7", True)
+    take(contents, text(receipts(other)), "eth_getBlockReceipts", "0x7")
+    assert not contents
