@@ -67,7 +67,7 @@ def filter_not_found(network: Network, plan: Plan) -> Outcome:
 
 
 NEVER_AGAIN = -(1 << 30)
-"""The count of receipts of a block that are not asked for together any more, because that failed."""
+"""The count of receipts of a block that are not asked for together any more, because that failed, or was not kept."""
 REWRITTEN_WITHIN = 1.0
 """Seconds that the answer to a call that changes state without a new block waits for the control plane at the most."""
 
@@ -181,7 +181,7 @@ class Engine(FetchContext):
             whole = self._whole_block(network, plan, origin)
             if whole is not None:
                 work = self._out_of(network, plan, whole, origin)
-                CarriedFlight(flights=flights, work=work, bound=True).begin(waiter)
+                CarriedFlight(flights=flights, key=key, work=work, bound=bound).begin(waiter)
                 return
         if plan.range is not None and network.settings.ranges.enabled:
             work = self._ranges.fetch(network, plan, plan.range, origin)
@@ -240,14 +240,16 @@ class Engine(FetchContext):
 
     async def _out_of(self, network: Network, plan: Plan, whole: Plan, origin: CallOrigin) -> Outcome:
         """The outcome of a call out of that of another one, or by itself where that does not hold it."""
-        key = b"whole:" + (whole.flight_key or b"")
+        key = (whole.flight_key or b"") + b":whole"  # begins with the network, by which flights are detached
         outcome = await self.flights.fly(key, lambda: self._opened(network, whole, origin))
-        if outcome.result is not None and not outcome.doubtful:
+        sound = outcome.result is not None and not outcome.doubtful
+        useless = not sound or (whole.key is not None and self._kept(network, whole) is None)
+        if useless and (known := network.sight.contents.block_of(plan)) is not None:
+            known.missed = NEVER_AGAIN
+        if sound and outcome.result is not None:
             part = network.sight.contents.part(plan, HolderCall(whole.method, whole.params), outcome.result)
             if part is not None:
                 return replace(outcome, result=part, key=b"")
-        if (known := network.sight.contents.block_of(plan)) is not None:
-            known.missed = NEVER_AGAIN
         return await self._part_of_call(network, plan, origin, self.clock() + network.settings.deadline)
 
     async def _opened(self, network: Network, whole: Plan, origin: CallOrigin) -> Outcome:

@@ -195,3 +195,45 @@ async def test_after_a_purge_of_the_blocks_nothing_is_taken_out_of_them() -> Non
         await same(proxy, BLOCK, hex(FULL), True)
         proxy.worker.engine.memory.purge(Selection(method=BLOCK))
         assert (await same(proxy, BY_HASH, one)).cache == "miss"
+
+
+async def test_identical_calls_for_what_a_kept_block_has_not_share_one_flight() -> None:
+    async with indexed() as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        method = "eth_getTransactionByBlockNumberAndIndex"
+        await asyncio.gather(*(proxy.call(method, hex(FULL), "0x99") for _ in range(20)))
+        assert proxy.asked(method) == 1
+
+
+async def test_a_call_for_what_a_block_has_not_changes_nothing_for_its_receipts() -> None:
+    async with indexed() as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        await same(proxy, "eth_getTransactionByBlockNumberAndIndex", hex(FULL), "0x99")
+        for one in await hashes_of(proxy, FULL):
+            await same(proxy, RECEIPT, one)
+        assert (proxy.asked(RECEIPT), proxy.asked(RECEIPTS)) == (2, 1)
+
+
+async def test_receipts_that_are_too_long_to_be_kept_together_are_asked_for_together_once() -> None:
+    async with indexed(proxy={"memory": {"max_entry": "8kB"}}) as proxy:
+        hashes = await hashes_of(proxy, FULL)
+        await same(proxy, BLOCK, hex(FULL), False)
+        for one in hashes:
+            await same(proxy, RECEIPT, one)
+        assert (proxy.asked(RECEIPT), proxy.asked(RECEIPTS)) == (len(hashes) - 1, 1)
+
+
+async def test_who_asks_after_state_was_rewritten_waits_for_no_receipts_that_were_asked_for_before() -> None:
+    async with indexed() as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        hashes = await hashes_of(proxy, FULL)
+        for one in hashes[:2]:
+            await same(proxy, RECEIPT, one)
+        proxy.nodes[0].knobs.turn({"latency": {"mean": 0.2}})
+        early = asyncio.create_task(proxy.call(RECEIPT, hashes[2]))
+        await asyncio.sleep(0.1)
+        engine, network = proxy.worker.engine, proxy.worker.state.networks[proxy.network]
+        assert engine.flights.running
+        engine.rewritten(network)
+        assert not engine.flights.running
+        await early
