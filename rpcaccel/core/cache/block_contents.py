@@ -81,7 +81,8 @@ class _Block(Struct):
 
 
 class _Transaction(Struct):
-    hash: str
+    hash: str  # the node's own spelling
+    blockHash: str
 
 
 class _Receipt(Struct):
@@ -218,8 +219,11 @@ def _open_block(result: bytes) -> Steps[_Opened]:
     for at, item in enumerate(items):
         if not at % _ITEMS_A_STEP:
             yield
-        of = _transaction(item).hash if _is_object(item) else _text(item)
-        places[_checked(of)] = at
+        if _is_object(item):
+            one = _transaction(item)
+            places[_checked(one.hash, one.blockHash == hash)] = at
+        else:
+            places[_checked(_text(item))] = at
     return _Opened(result, int(number, 16), _checked(hash), items, places)
 
 
@@ -231,8 +235,9 @@ def _open_receipts(result: bytes) -> Steps[_Opened | None]:
     for at, item in enumerate(items):
         if not at % _ITEMS_A_STEP:
             yield
-        of = _receipt(item)
-        places[_checked(of.transactionHash)] = at
+        one = _receipt(item)
+        places[_checked(one.transactionHash, of is None or one.blockHash == of.blockHash)] = at
+        of = one
     return None if of is None else _Opened(result, int(of.blockNumber, 16), _checked(of.blockHash), items, places)
 
 
@@ -266,9 +271,10 @@ def _first(arguments: list[Any]) -> str | None:
     return named.lower() if isinstance(named, str) and _HASH(named) else None
 
 
-def _checked(hash: str) -> str:
-    """A hash that a node gave, in lower case. Raises ValueError where it is none."""
-    if not _HASH(hash):
+def _checked(hash: str, within: bool = True) -> str:
+    """A hash that a node gave, in lower case. Raises ValueError where it is none, or of something that does not say
+    that it is `within` the block, as Erigon 2.40 showed its blocks."""
+    if not within or not _HASH(hash):
         raise ValueError("not a hash")
     return hash.lower()
 

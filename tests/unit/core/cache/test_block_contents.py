@@ -171,7 +171,7 @@ def test_a_hash_that_only_begins_like_a_known_one_names_something_else() -> None
 def test_an_answer_that_was_fetched_anew_is_not_taken_for_the_one_at_hand() -> None:
     contents, first = BlockContents(), text(FULL)
     call = take(contents, first, "eth_getBlockByNumber", "0x7", True)
-    again = text({**FULL, "hash": hash_of(1, 7, 1)})
+    again = text(block(7, 3, fork=1))
     asked = plan("eth_getTransactionByBlockNumberAndIndex", "0x7", "0x0")
     assert contents.part(asked, call, again) is None
     take(contents, again, "eth_getBlockByNumber", "0x7", True)
@@ -257,4 +257,14 @@ def test_what_is_no_hash_is_left_out(said: str) -> None:
     for shown in (one, other):
         take(contents, text(shown), "eth_getBlockByNumber", "0x7", True)
     take(contents, text(receipts(other)), "eth_getBlockReceipts", "0x7")
+    assert not contents
+
+
+@pytest.mark.parametrize("said", [None, hash_of(1, 8, 0)])
+def test_what_does_not_name_its_block_is_left_out(said: str | None) -> None:
+    """Erigon 2.40 showed the transactions of a block with `"blockHash":null`."""
+    contents, one, of_it = BlockContents(), block(7, 3), receipts(block(7, 3))
+    one["transactions"][1]["blockHash"] = of_it[1]["blockHash"] = said
+    take(contents, text(one), "eth_getBlockByNumber", "0x7", True)
+    take(contents, text(of_it), "eth_getBlockReceipts", "0x7")
     assert not contents
