@@ -18,21 +18,23 @@ from msgspec import Raw, Struct
 
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.stepwise import Steps
-from rpcaccel.core.wire.json_text import UNREADABLE, item_steps, member_steps
+from rpcaccel.core.wire.json_text import UNREADABLE
 
 MAX_NAMES = 1 << 16
-"""Numbers and hashes of blocks and hashes of transactions that are remembered, some 100 bytes each; the one stored
+"""Numbers and hashes of blocks and hashes of transactions that are remembered, some 130 bytes each; the one stored
 first is dropped first."""
-MAX_OPENED, MAX_OPENED_BYTES = 16, 16_000_000
+MAX_OPENED, MAX_OPENED_BYTES = 64, 16_000_000
 """Answers whose parts are at hand, and bytes that these may keep from being freed when the cache has dropped them."""
+APART_SECONDS = 60.0
+"""Seconds for which receipts are asked for one by one after a call for all of a block that came to nothing."""
 ALL_FROM = 3
 """The receipt of a block from which all of its receipts are worth one call: who reads two may want no more."""
 _PLAIN_ARGUMENTS = 256
 """Bytes of the longest params that are looked at: a hash and a number."""
 _ITEMS_A_STEP = 32
-AT_ONCE_BYTES = 1_000_000
-"""Bytes of the longest answer that is split at once, which takes a millisecond; to split one in steps takes ten times
-as long."""
+MAX_SPLIT_BYTES = 2_000_000
+"""Bytes of the longest answer whose parts are taken: splitting it takes two milliseconds at once, and ten times as long
+in steps."""
 _HASH = re.compile("0x[0-9a-fA-F]{64}").fullmatch
 _NUMBER = re.compile("0x(?:0|[1-9a-f][0-9a-f]{0,6})").fullmatch
 _decode_arguments = msgspec.json.Decoder(list[Any]).decode
@@ -101,11 +103,12 @@ _items = msgspec.json.Decoder(list[Raw]).decode
 class BlockContents:
     """The blocks of one network that kept answers hold."""
 
-    __slots__ = ("_known", "_opened")
+    __slots__ = ("_apart_until", "_known", "_opened")
 
     def __init__(self) -> None:
         self._known = OrderedDict[int, KnownBlock]()  # the first of a dict is looked for behind all that were dropped
         self._opened: dict[HolderCall, _Opened] = {}
+        self._apart_until = float("-inf")
 
     def __repr__(self) -> str:
         return f"<contents of blocks by {len(self._known)} names, {len(self._opened)} at hand>"
@@ -118,11 +121,11 @@ class BlockContents:
         it holds by number and hashes. An answer that is not of the usual form is left out."""
         call, of_block, by_hash = HolderCall(plan.method, plan.params), plan.rule.shows == "block", plan.block is None
         opened = self._opened.get(call)
-        if opened is not None and opened.result is result:
+        if len(result) > MAX_SPLIT_BYTES or (opened is not None and opened.result is result):
             return
         try:
             opened = yield from (_open_block(result) if of_block else _open_receipts(result))
-        except (*UNREADABLE, ValueError, KeyError):
+        except (*UNREADABLE, ValueError):
             return
         asked = _first(_arguments(plan)) if by_hash else plan.block
         if opened is None or (asked is not None and asked != (opened.hash if by_hash else opened.number)):
@@ -196,40 +199,40 @@ class BlockContents:
             return None
         return bytes(opened.items[int(index, 16)])
 
-    def wants_all(self, plan: Plan, final: int) -> KnownBlock | None:
+    def wants_all(self, plan: Plan, final: int, now: float) -> KnownBlock | None:
         """Count a receipt that a node is to be asked for. The block whose receipts are worth one call together: a final
-        one of which more than two were asked for, and which has more than these; None where there is none."""
+        one of which more than two were asked for, and which has more than these; None where there is none. `now` is in
+        seconds on the clock of `failed`."""
         known = self.block_of(plan) if plan.rule.shows == "receipt" else None
         if known is None or known.number > final:
             return None
         known.missed += 1
-        return known if known.missed >= ALL_FROM and known.transactions > ALL_FROM else None
+        wanted = known.missed >= ALL_FROM and known.transactions > ALL_FROM and now >= self._apart_until
+        return known if wanted else None
+
+    def failed(self, now: float) -> None:
+        """Note that a call for all receipts of a block brought none that can be kept: for a while none is made."""
+        self._apart_until = now + APART_SECONDS
 
 
 def _open_block(result: bytes) -> Steps[_Opened]:
-    """The transactions of a block. Raises as msgspec and `member_steps` do, or KeyError."""
-    if len(result) <= AT_ONCE_BYTES:
-        block = _block(result)
-        number, hash, items = block.number, block.hash, block.transactions
-    else:
-        members = yield from member_steps(result)
-        number, hash = _text(members["number"]), _text(members["hash"])
-        items = yield from item_steps(members["transactions"])
+    """The transactions of a block. Raises as msgspec does, or ValueError."""
+    block = _block(result)
     places: dict[str, int] = {}
-    for at, item in enumerate(items):
+    for at, item in enumerate(block.transactions):
         if not at % _ITEMS_A_STEP:
             yield
         if _is_object(item):
             one = _transaction(item)
-            places[_checked(one.hash, one.blockHash == hash)] = at
+            places[_checked(one.hash, one.blockHash == block.hash)] = at
         else:
             places[_checked(_text(item))] = at
-    return _Opened(result, int(number, 16), _checked(hash), items, places)
+    return _Opened(result, int(block.number, 16), _checked(block.hash), block.transactions, places)
 
 
 def _open_receipts(result: bytes) -> Steps[_Opened | None]:
     """The receipts of a block; None where there are none, which names no block. Raises as for a block."""
-    items = _items(result) if len(result) <= AT_ONCE_BYTES else (yield from item_steps(result))
+    items = _items(result)
     places: dict[str, int] = {}
     of = None
     for at, item in enumerate(items):

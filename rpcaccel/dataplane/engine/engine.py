@@ -30,12 +30,13 @@ from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
+from rpcaccel.core.proof.received_answer import Standing
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine import store_lookup
-from rpcaccel.dataplane.engine.answer_check import ProvedReads
+from rpcaccel.dataplane.engine.answer_check import ProvedReads, judged_alone
 from rpcaccel.dataplane.engine.beside import AskBeside
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
@@ -66,8 +67,8 @@ def filter_not_found(network: Network, plan: Plan) -> Outcome:
     return Outcome(source=AnswerSource.LOCAL, error=FILTER_NOT_FOUND, block=head, kind=FailureKind.FILTER_NOT_FOUND)
 
 
-NEVER_AGAIN = -(1 << 30)
-"""The count of receipts of a block that are not asked for together any more, because that failed, or was not kept."""
+TOGETHER_SECONDS = 2.0
+"""Seconds that the call for all receipts of a block may take; then each is asked for by itself."""
 REWRITTEN_WITHIN = 1.0
 """Seconds that the answer to a call that changes state without a new block waits for the control plane at the most."""
 
@@ -142,7 +143,7 @@ class Engine(FetchContext):
         kept = (plan.key is not None or plan.head_key is not None) and not plan.rule.fresh
         found = self.memory.first(now, plan.key, plan.head_key) if kept else None
         if found is None or not self._may_be_given(network, plan, *found, now):
-            return self._part_of_block(network, plan) if plan.rule.of_block and kept else None
+            return None
         key, entry = found
         head = network.view.head
         return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=head, key=key, proved=entry.proved)
@@ -210,53 +211,57 @@ class Engine(FetchContext):
         lasts = found[0] == whole.key
         return None if lasts and plan.key is None else (whole, *found)
 
-    def _part_of_block(self, network: Network, plan: Plan) -> Outcome | None:
-        """The outcome of a call whose answer a kept block holds that is at hand."""
-        held = self.holder(network, plan) if network.sight.contents else None
-        if held is None:
-            return None
-        whole, _key, entry = held
-        part = network.sight.contents.part(plan, HolderCall(whole.method, whole.params), entry.result)
-        if part is None:
-            return None
-        return Outcome(source=AnswerSource.MEMORY, result=part, block=network.view.head, proved=entry.proved)
-
     def _whole_block(self, network: Network, plan: Plan, origin: CallOrigin) -> Plan | None:
-        """The call out of whose answer this one is to be answered: it is kept but not at hand, or worth asking for."""
-        contents = network.sight.contents
+        """The call out of whose answer this one is to be answered: that is kept, or worth asking for."""
+        contents, pool = network.sight.contents, network.pool
         if not contents or self.sends.holders(network, plan, origin.address):
             return None
         if (held := self.holder(network, plan)) is not None:
             return held[0]
-        method, known = network.chain.provable.receipts_method, contents.wants_all(plan, network.view.final)
+        method, now = network.chain.provable.receipts_method, pool.clock()
+        known = contents.wants_all(plan, network.view.final, self.clock())
         if known is None or not method:
             return None
-        whole, nodes = network.plan(method, b'["0x%x"]' % known.number), network.pool.nodes
-        alike = whole.kept and whole.rule.sure_scope == plan.rule.sure_scope and whole.tag == plan.tag
-        if not alike or eligible(nodes, whole, network.pool.clock()).forced:
+        whole = network.plan(method, b'["0x%x"]' % known.number)
+        refused = self.exposure.refusal(method, denied=whole.rule.deny)
+        if refused or not whole.kept or whole.rule.sure_scope != plan.rule.sure_scope or whole.tag != plan.tag:
             return None
-        dear = any(_cost(node, whole) > _cost(node, plan) * known.transactions for node in nodes)
+        able = eligible(pool.nodes, whole, now)
+        if able.forced or not able.nodes:  # a light call waits behind no heavy one
+            return None
+        # Together they never cost more than twice what is the least in hindsight.
+        dear = any(_cost(node, whole) > _cost(node, plan) * known.missed for node in able.nodes)
         return None if dear else whole
 
     async def _out_of(self, network: Network, plan: Plan, whole: Plan, origin: CallOrigin) -> Outcome:
         """The outcome of a call out of that of another one, or by itself where that does not hold it."""
+        contents, fork_epoch = network.sight.contents, network.view.fork_epoch
+        ends = self.clock() + network.settings.deadline
+        if self._kept(network, whole) is None and (self.shared or self.on_disk):
+            entry, source = await store_lookup.stored(self, network, plan)
+            if entry is not None:
+                return Outcome(source=source, result=entry.result, block=plan.head, proved=entry.proved)
         key = (whole.flight_key or b"") + b":whole"  # begins with the network, by which flights are detached
-        outcome = await self.flights.fly(key, lambda: self._opened(network, whole, origin))
+        outcome = await self.flights.fly(key, lambda: self._opened(network, whole, origin, ends))
         sound = outcome.result is not None and not outcome.doubtful
-        useless = not sound or (whole.key is not None and self._kept(network, whole) is None)
-        if useless and (known := network.sight.contents.block_of(plan)) is not None:
-            known.missed = NEVER_AGAIN
-        if sound and outcome.result is not None:
-            part = network.sight.contents.part(plan, HolderCall(whole.method, whole.params), outcome.result)
-            if part is not None:
+        if not sound or (whole.key is not None and self._kept(network, whole) is None):
+            contents.failed(self.clock())
+        part = contents.part(plan, HolderCall(whole.method, whole.params), outcome.result or b"") if sound else None
+        if part is not None and await self._is_sound(network, plan, part, outcome, origin, ends):
+            if network.view.fork_epoch == fork_epoch:
+                self.keep(network, plan, part, network.view.head, outcome.proved)
                 return replace(outcome, result=part, key=b"")
-        return await self._part_of_call(network, plan, origin, self.clock() + network.settings.deadline)
+            plan = network.replan(plan)
+        if plan.rule.kept_only:
+            return self._not_kept(network)
+        return await self._part_of_call(network, plan, origin, ends)
 
-    async def _opened(self, network: Network, whole: Plan, origin: CallOrigin) -> Outcome:
+    async def _opened(self, network: Network, whole: Plan, origin: CallOrigin, ends: float) -> Outcome:
         """The outcome of a call that holds others, which are at hand then."""
         kept = self._kept(network, whole)
         if kept is None:
-            outcome = await self.outcome(network, whole, origin)
+            until = min(ends, self.clock() + min(TOGETHER_SECONDS, network.settings.deadline / 2))
+            outcome = await self._part_of_call(network, whole, origin, until)
         else:
             entry, head = kept[1], network.view.head
             outcome = Outcome(source=AnswerSource.MEMORY, result=entry.result, block=head, proved=entry.proved)
@@ -264,14 +269,28 @@ class Engine(FetchContext):
             await in_turns(network.sight.contents.read(whole, outcome.result))
         return outcome
 
+    async def _is_sound(
+        self, network: Network, plan: Plan, part: bytes, outcome: Outcome, origin: CallOrigin, ends: float
+    ) -> bool:
+        """Is the part not false, as far as arithmetic tells? Of a block that was judged, what stands in it was not."""
+        if not network.proves or outcome.proved or not plan.rule.shows:
+            return True
+        judgement = await judged_alone(self, network, plan, part, origin, ends)
+        return judgement.standing in (Standing.PROVED, Standing.CONSISTENT, Standing.NOT_PROVABLE)
+
     async def _kept_behind(self, network: Network, plan: Plan) -> Outcome:
         """The outcome of a call for which no node may be asked, and which memory does not answer."""
+        if plan.rule.of_block and plan.kept and (held := self.holder(network, plan)) is not None:
+            return await self._out_of(network, plan, held[0], PROXY)
         entry, source = None, AnswerSource.MEMORY
         if plan.kept and plan.range is None:
             entry, source = await store_lookup.stored(self, network, plan)
         if entry is None:
-            return Outcome(source=AnswerSource.REFUSED, error=NOT_KEPT, block=network.view.head)
+            return self._not_kept(network)
         return Outcome(source=source, result=entry.result, block=plan.head, proved=entry.proved)
+
+    def _not_kept(self, network: Network) -> Outcome:
+        return Outcome(source=AnswerSource.REFUSED, error=NOT_KEPT, block=network.view.head)
 
     async def outcome(self, network: Network, plan: Plan, origin: CallOrigin = PROXY) -> Outcome:
         """The outcome of `fetch`, awaited."""

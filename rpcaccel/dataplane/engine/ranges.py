@@ -23,7 +23,7 @@ from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.nodes.eligibility import eligible
 from rpcaccel.core.plan import range_segments
-from rpcaccel.core.plan.block_range import Range
+from rpcaccel.core.plan.block_range import MOST_TRACES, Range
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.range_segments import Piece
 from rpcaccel.core.proof.judge_logs import MAX_PROVED_BLOCKS
@@ -46,6 +46,8 @@ JOINED_BYTES_A_TURN = 256 * 1024
 MOST_RUNS = 32
 """Runs of missing pieces that are fetched for one range. Where there are more, known pieces between them are fetched as
 well, so that a range of which every other piece is known takes few calls."""
+MINDED = frozenset({FailureKind.INVALID_PARAMS, FailureKind.UNKNOWN})
+"""Failures of a run of traces that may be about their number, which the client did not say."""
 INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}'
 
 
@@ -289,12 +291,13 @@ class _Work:
         outcome = await self._carry(plan)
         if outcome.kind in SMALLER:
             return await self.ask_for_less(plan, run, outcome)
-        if outcome.kind is FailureKind.INVALID_PARAMS and self._span.way == "traces":
-            # The client did not say how many traces there may be at the most, so that the fault may be there.
+        if outcome.kind in MINDED and self._span.way == "traces":
             return replace(outcome, error=INCOMPLETE)
         if outcome.result is None:
             return outcome
         shares = await in_turns(range_segments.share(self._span.way, outcome.result, run))
+        if shares is None and self._span.way == "traces" and outcome.result.count(b'"traceAddress"') >= MOST_TRACES:
+            return await self.ask_for_less(plan, run, replace(outcome, result=None, error=INCOMPLETE))
         if shares is None:  # a node that lags behind its own word, perhaps: another may do better
             outcome = await self._carry(plan)
             result = outcome.result

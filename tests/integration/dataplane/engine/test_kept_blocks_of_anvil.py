@@ -39,3 +39,28 @@ async def test_transactions_and_receipts_out_of_their_blocks_are_what_the_node_s
                     reply = await proxy.call(*call)
                     assert (reply.cache, json.dumps(reply.result)) == ("memory", json.dumps(chain.ask(*call))), call
             assert len(kinds) >= 3
+
+
+@pytest.mark.parametrize("method", ["eth_getTransactionByHash", "eth_getTransactionByBlockNumberAndIndex"])
+async def test_a_false_transaction_in_a_kept_block_is_given_no_more_than_one_that_a_node_gives(method: str) -> None:
+    """A block is judged by its header alone, a transaction by its hash."""
+    with ProofChain("prague") as chain:
+        chain.grow()
+        head = int(chain.ask("eth_blockNumber"), 16)
+
+        def true(method: str, params: bytes) -> bytes:
+            return b'"result":%b' % json.dumps(chain.ask(method, *json.loads(params))).encode()
+
+        def false(method: str, params: bytes) -> bytes:
+            return true(method, params).replace(b'"value": "0x', b'"value": "0xdead')
+
+        async with all_saying(false, true) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
+            for node in nodes:
+                node.head = head
+            proxy.see()
+            number = next(n for n in range(head, 0, -1) if chain.block(n)["block"]["transactions"])
+            block = await proxy.call("eth_getBlockByNumber", hex(number), True)
+            (said, *_), (truth, *_) = block.result["transactions"], chain.block(number)["block"]["transactions"]
+            assert said["value"] != truth["value"], "the block that is kept is of the node that lies"
+            params = [truth["hash"]] if method == "eth_getTransactionByHash" else [hex(number), "0x0"]
+            assert (await proxy.call(method, *params)).result == truth

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel import chains
-from rpcaccel.core.cache.block_contents import ALL_FROM, MAX_NAMES, MAX_OPENED, BlockContents, HolderCall
+from rpcaccel.core.cache.block_contents import (
+    ALL_FROM,
+    MAX_NAMES,
+    MAX_OPENED,
+    MAX_SPLIT_BYTES,
+    BlockContents,
+    HolderCall,
+)
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
@@ -195,11 +202,13 @@ def test_all_receipts_of_a_final_block_are_worth_one_call_from_the_third_on(
     contents, shown = BlockContents(), block(number, count)
     take(contents, text(shown), "eth_getBlockByNumber", hex(number), True)
     found = [
-        contents.wants_all(plan("eth_getTransactionReceipt", one["hash"]), VIEW.final) is not None
+        contents.wants_all(plan("eth_getTransactionReceipt", one["hash"]), VIEW.final, 0.0) is not None
         for one in shown["transactions"]
     ]
     assert found == [wanted and at + 1 >= ALL_FROM for at in range(count)]
-    assert contents.wants_all(plan("eth_getTransactionByHash", shown["transactions"][0]["hash"]), VIEW.final) is None
+    assert (
+        contents.wants_all(plan("eth_getTransactionByHash", shown["transactions"][0]["hash"]), VIEW.final, 0.0) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,6 +221,13 @@ def test_all_receipts_of_a_final_block_are_worth_one_call_from_the_third_on(
 def test_an_answer_of_an_odd_form_holds_nothing(odd: bytes, method: str) -> None:
     contents = BlockContents()
     take(contents, odd, method, "0x7", *([True] if "By" in method else []))
+    assert not contents
+
+
+def test_an_answer_too_long_to_be_split_within_a_turn_of_the_loop_holds_nothing() -> None:
+    contents, shown = BlockContents(), block(7, 3)
+    shown["transactions"][0]["input"] = "0x" + "00" * (MAX_SPLIT_BYTES // 2)
+    take(contents, text(shown), "eth_getBlockByNumber", "0x7", True)
     assert not contents
 
 

@@ -36,7 +36,7 @@ async def test_what_memory_holds_is_told_with_its_time() -> None:
 
 
 async def test_a_kept_block_that_holds_the_answer_is_told() -> None:
-    async with ethereum_nodes(1) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
+    async with ethereum_nodes(1) as nodes, proxying(nodes, net={"chain": "ethereum", "prove": "off"}) as proxy:
         block = (await proxy.call("eth_getBlockByNumber", "0x7", True)).result
         asked = "eth_getTransactionByHash", block["transactions"][0]["hash"]
         found = await explained(proxy, *asked)

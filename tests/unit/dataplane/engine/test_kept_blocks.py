@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from rpcaccel.core.cache.block_contents import APART_SECONDS
 from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_chain, running
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import Proxy, Reply, proxying
+from tests.support.waiting import until
 
 BLOCK, RECEIPTS, RECEIPT = "eth_getBlockByNumber", "eth_getBlockReceipts", "eth_getTransactionReceipt"
 BY_HASH = "eth_getTransactionByHash"
@@ -25,10 +29,16 @@ FULL = 101
 
 @asynccontextmanager
 async def indexed(
-    count: int = 1, *, rules: dict[str, Any] | None = None, proxy: dict[str, Any] | None = None, **knobs: Any
+    count: int = 1,
+    *,
+    rules: dict[str, Any] | None = None,
+    proxy: dict[str, Any] | None = None,
+    net: dict[str, Any] | None = None,
+    **knobs: Any,
 ) -> AsyncIterator[Proxy]:
     """A proxy before nodes of a chain whose blocks have no, ten and twenty transactions in turn."""
-    net = {"chain": "ethereum", "rules": rules or {}, "prove": "off"}  # what simulated blocks are hashed of is made up
+    # What simulated blocks are hashed of is made up.
+    net = {"chain": "ethereum", "rules": rules or {}, "prove": "off", **(net or {})}
     async with (
         running(ethereum_chain(HEAD, density=10), count, **knobs) as nodes,
         proxying(nodes, net=net, final=FINAL, **(proxy or {})) as served,
@@ -120,23 +130,83 @@ async def test_where_no_node_gives_all_receipts_each_is_asked_for() -> None:
         assert (proxy.asked(RECEIPT), proxy.asked(RECEIPTS)) == (len(hashes), 1)
 
 
-async def test_where_the_call_for_all_receipts_fails_it_is_not_made_again() -> None:
-    async with indexed() as proxy:
-        await same(proxy, BLOCK, hex(FULL), True)
-        hashes = await hashes_of(proxy, FULL)
+async def test_after_a_call_for_all_receipts_that_failed_none_is_made_for_a_while() -> None:
+    seconds = 1000.0
+    async with indexed(proxy={"clock": lambda: seconds}) as proxy:
+        for number in (FULL, FULL + 3):
+            await same(proxy, BLOCK, hex(number), True)
+        hashes, more = await hashes_of(proxy, FULL), await hashes_of(proxy, FULL + 3)
         proxy.nodes[0].knobs.turn({"faults": {"garbage": 1.0}, "fault_methods": {RECEIPTS}})
         for one in hashes[:3]:
             await same(proxy, RECEIPT, one)
         failed = proxy.asked(RECEIPTS)
-        for one in hashes[3:]:
+        for one in (*hashes[3:], *more[:4]):
             await same(proxy, RECEIPT, one)
         assert proxy.asked(RECEIPTS) == failed > 0
+        seconds += APART_SECONDS
+        proxy.nodes[0].knobs.turn({"faults": {}})
+        await same(proxy, RECEIPT, more[4])
+        assert proxy.asked(RECEIPTS) == failed + 1
 
 
-@pytest.mark.parametrize(("all_of_them", "together"), [(200, 1), (201, 0)])
-async def test_all_receipts_are_asked_for_only_where_they_cost_no_more_than_each(
-    all_of_them: int, together: int
-) -> None:
+async def test_a_call_for_all_receipts_is_waited_for_no_longer_than_half_the_time_of_the_call() -> None:
+    async with indexed(net={"deadline": "1s"}) as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        hashes = await hashes_of(proxy, FULL)
+        proxy.nodes[0].knobs.turn({"faults": {"hang": 1.0}, "fault_methods": {RECEIPTS}})
+        for one in hashes:
+            await same(proxy, RECEIPT, one)
+
+
+async def test_all_receipts_are_fetched_only_where_their_method_may_be_called() -> None:
+    async with indexed(proxy={"http": {"deny": [RECEIPTS]}}) as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        for one in await hashes_of(proxy, FULL):
+            await same(proxy, RECEIPT, one)
+        assert proxy.asked(RECEIPTS) == 0
+
+
+async def test_what_was_under_way_when_a_branch_was_left_is_taken_out_of_no_block() -> None:
+    async with indexed() as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        hashes = await hashes_of(proxy, FULL)
+        for one in hashes[:2]:
+            await same(proxy, RECEIPT, one)
+        proxy.nodes[0].knobs.turn({"latency": "100ms"})
+        third = asyncio.ensure_future(same(proxy, RECEIPT, hashes[2]))
+        await until(lambda: proxy.asked(RECEIPTS))
+        proxy.see(final=FINAL, fork_epoch=1)
+        await third
+        assert proxy.asked(RECEIPT) == 3
+
+
+async def test_receipts_that_the_disk_has_are_asked_of_no_node(tmp_path: Path) -> None:
+    async with indexed(proxy={"disk": {"path": str(tmp_path), "read_timeout": 10}}) as proxy:
+        hashes = await hashes_of(proxy, FULL)
+        for one in hashes:
+            await same(proxy, RECEIPT, one)
+        await until(lambda: proxy.worker.engine.disk.stats().writes == len(hashes))
+        proxy.worker.engine.memory.purge(Selection(method=RECEIPT))
+        await same(proxy, BLOCK, hex(FULL), False)
+        assert {(await same(proxy, RECEIPT, one)).cache for one in hashes} == {"disk"}
+        assert proxy.asked(RECEIPTS) == 0
+
+
+async def test_a_receipt_waits_behind_no_heavy_call() -> None:
+    async with indexed() as proxy:
+        await same(proxy, BLOCK, hex(FULL), True)
+        hashes = await hashes_of(proxy, FULL)
+        pool = proxy.worker.state.networks["harmony-s0"].pool
+        (node,) = pool.nodes
+        while node.has_room(0.0, Bulkhead.HEAVY):
+            node.begin(0.0, Bulkhead.HEAVY)
+        for one in hashes[:5]:
+            await same(proxy, RECEIPT, one)
+        assert (proxy.asked(RECEIPTS), pool.rooms[Bulkhead.HEAVY].refused) == (0, 0)
+
+
+@pytest.mark.parametrize(("all_of_them", "singly"), [(1, 2), (50, 4), (200, 19), (201, 20)])
+async def test_all_receipts_are_asked_for_once_each_by_itself_has_cost_as_much(all_of_them: int, singly: int) -> None:
     listed = {"quota": {"day": 1_000_000, "costs": {RECEIPT: 10, RECEIPTS: all_of_them}}}
     async with running(ethereum_chain(HEAD, density=10), 1) as nodes:
         net = {"chain": "ethereum", "nodes": [{"id": nodes[0].name, "url": nodes[0].url, **listed}]}
@@ -144,7 +214,7 @@ async def test_all_receipts_are_asked_for_only_where_they_cost_no_more_than_each
             await same(proxy, BLOCK, hex(FULL), True)
             for one in await hashes_of(proxy, FULL):
                 await same(proxy, RECEIPT, one)
-            assert proxy.asked(RECEIPTS) == together
+            assert proxy.asked(RECEIPT) == singly
 
 
 @pytest.mark.parametrize(
@@ -187,6 +257,26 @@ async def test_a_block_that_was_left_holds_nothing_any_more() -> None:
         assert (await same(proxy, "eth_getTransactionByBlockNumberAndIndex", hex(number), "0x0")).cache == "miss"
         await same(proxy, BLOCK, hex(number), True)
         assert (await same(proxy, "eth_getTransactionByBlockNumberAndIndex", hex(number), "0x1")).cache == "memory"
+
+
+async def test_what_is_kept_of_a_part_is_found_without_its_block() -> None:
+    async with indexed() as proxy:
+        one = (await hashes_of(proxy, FULL))[0]
+        await same(proxy, BLOCK, hex(FULL), True)
+        await same(proxy, BY_HASH, one)
+        proxy.worker.engine.memory.purge(Selection(method=BLOCK))
+        assert (await same(proxy, BY_HASH, one)).cache == "memory"
+
+
+async def test_a_call_that_asks_no_node_gets_what_a_kept_block_holds() -> None:
+    clients = {"anonymous": {"directives": ["cache"]}}
+    async with indexed(proxy={"clients": clients}) as proxy:
+        one, other = (await hashes_of(proxy, FULL))[:2]
+        assert b"no answer to this call is kept" in (await proxy.call(BY_HASH, one, path="/?cache=only")).body
+        await same(proxy, BLOCK, hex(FULL), True)
+        assert (await proxy.call(BY_HASH, one, path="/?cache=only")).result["hash"] == one
+        assert b"no answer to this call" in (await proxy.call(RECEIPT, other, path="/?cache=only")).body
+        assert calls(proxy) == 1
 
 
 async def test_after_a_purge_of_the_blocks_nothing_is_taken_out_of_them() -> None:

@@ -11,10 +11,12 @@ import orjson
 import pytest
 
 from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.plan.block_range import MOST_TRACES
 from rpcaccel.simnode.methods.log_methods import TRACES_UNASKED
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.dataplane.saying import saying
 from tests.support.proxy import Proxy, Reply, proxying
 
 BLOCKS = "hmyv2_getBlocks"
@@ -321,11 +323,28 @@ async def test_what_a_node_leaves_out_of_traces_without_a_word_is_missing_in_no_
         assert paged == whole[190:210]
 
 
-async def test_a_node_that_refuses_to_be_told_how_many_traces_is_asked_as_the_client_asks() -> None:
+@pytest.mark.parametrize("code", [-32602, -32000])
+async def test_a_node_that_refuses_to_be_told_how_many_traces_is_asked_as_the_client_asks(code: int) -> None:
     async with ethereum_nodes(1) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
-        nodes[0].knobs.turn({"error_code": -32602, "error_text": "unknown field `count`", "next_faults": ["error"]})
+        nodes[0].knobs.turn({"error_code": code, "error_text": "unknown field `count`", "next_faults": ["error"]})
         reply = await proxy.call(TRACES, window(10, 20))
         assert reply.result == await SimNode(nodes[0].chain, name="witness").ask(TRACES, window(10, 20))
+
+
+async def test_a_range_with_more_traces_than_are_asked_for_at_once_is_asked_for_in_parts() -> None:
+    def said(_method: str, params: bytes) -> bytes:
+        """Two thirds of the most traces in each of two blocks, as many of them as the call wants."""
+        (asked,) = orjson.loads(params)
+        first, last = int(asked["fromBlock"], 16), int(asked["toBlock"], 16)
+        traces = [b'{"blockNumber":%d,"traceAddress":[]}' % block for block in range(first, last + 1)]
+        all_of_them = [trace for trace in traces for _ in range(2 * MOST_TRACES // 3)]
+        return b'"result":[%b]' % b",".join(all_of_them[: asked.get("count", TRACES_UNASKED)])
+
+    async with saying(said) as node, proxying([node], net={"chain": "ethereum"}, memory={"size": "64MB"}) as proxy:
+        for _ in range(2):
+            found = (await proxy.call(TRACES, window(10, 11))).result
+            assert [found[0]["blockNumber"], found[-1]["blockNumber"]] == [10, 11]
+            assert len(found) == 2 * (2 * MOST_TRACES // 3)
 
 
 @pytest.mark.parametrize("limit", [{"logs_range": 20}, {"logs_results": 5}])
