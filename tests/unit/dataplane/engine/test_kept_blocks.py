@@ -14,6 +14,7 @@ import pytest
 from rpcaccel.core.cache.block_contents import APART_SECONDS
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.plan.rules import Bulkhead
+from rpcaccel.simnode.chain.sim_chain import WallClock
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_chain, running
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -166,16 +167,30 @@ async def test_all_receipts_are_fetched_only_where_their_method_may_be_called() 
         assert proxy.asked(RECEIPTS) == 0
 
 
+class Gate(WallClock):
+    """Has nodes whose answers take a while take until `open` is set; `reached` is set by the first of them."""
+
+    def __init__(self) -> None:
+        self.reached, self.open = asyncio.Event(), asyncio.Event()
+        self.sleep = self._wait  # type: ignore[assignment]
+
+    async def _wait(self, _seconds: float) -> None:
+        self.reached.set()
+        await self.open.wait()
+
+
 async def test_what_was_under_way_when_a_branch_was_left_is_taken_out_of_no_block() -> None:
-    async with indexed() as proxy:
+    gate = Gate()
+    async with indexed(clock=gate) as proxy:
         await same(proxy, BLOCK, hex(FULL), True)
         hashes = await hashes_of(proxy, FULL)
         for one in hashes[:2]:
             await same(proxy, RECEIPT, one)
         proxy.nodes[0].knobs.turn({"latency": "100ms"})
         third = asyncio.ensure_future(same(proxy, RECEIPT, hashes[2]))
-        await until(lambda: proxy.asked(RECEIPTS))
+        await gate.reached.wait()
         proxy.see(final=FINAL, fork_epoch=1)
+        gate.open.set()
         await third
         assert proxy.asked(RECEIPT) == 3
 
