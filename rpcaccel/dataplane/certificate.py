@@ -11,6 +11,9 @@ from rpcaccel.config.errors import reason_of
 
 LOOK_SECONDS = 2.0
 """Seconds between two looks whether the files have changed."""
+_ANOTHER_KEY = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+"""What OpenSSL says of a usable key that is not the certificate's; for one of another type, the latter two, by its
+version."""
 
 
 class CertificateError(RuntimeError):
@@ -37,8 +40,9 @@ def tls_context(cert: str, key: str) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         if (why := _no_certificate(cert)) is not None:
             raise CertificateError("tls_cert", cert, f"a certificate as PEM{why}") from None
-        if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
-            raise CertificateError("tls_key", key, f"the key of the certificate in {cert}") from None
+        if isinstance(error, ssl.SSLError) and error.reason in _ANOTHER_KEY:
+            expected = f"the key that belongs to the tls_cert beside it, {cert}: this key does not"
+            raise CertificateError("tls_key", key, expected) from None
         why = "" if isinstance(error, ssl.SSLError | ValueError) else f": {reason_of(error)}"
         raise CertificateError("tls_key", key, f"the certificate's key as PEM, without a password{why}") from None
     return context

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from rpcaccel.controlplane.certificates import write_self_signed
 from rpcaccel.dataplane.certificate import CertificateError, ServedCertificate, tls_context
@@ -25,6 +27,17 @@ def two_files(folder: Path) -> tuple[str, str]:
     return str(folder / "cert.pem"), str(folder / "key.pem")
 
 
+def key_of_another_type(folder: Path) -> str:
+    key = rsa.generate_private_key(65537, 2048)
+    written = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "rsa.pem").write_bytes(written)
+    return str(folder / "rsa.pem")
+
+
+def belonging_to(cert: str) -> str:
+    return f"the key that belongs to the tls_cert beside it, {cert}: this key does not"
+
+
 def test_a_certificate_and_its_key_are_taken_in_two_files_or_in_one(tmp_path: Path) -> None:
     cert, key = two_files(tmp_path)
     for files in ((cert, key), (str(LOOPBACK), str(LOOPBACK))):
@@ -33,6 +46,7 @@ def test_a_certificate_and_its_key_are_taken_in_two_files_or_in_one(tmp_path: Pa
 
 def test_what_is_wrong_with_a_certificate_is_said_of_its_file(tmp_path: Path) -> None:
     cert, key = two_files(tmp_path)
+    rsa_key = key_of_another_type(tmp_path)
     text = str(tmp_path / "text.pem")
     Path(text).write_text("no certificate")
     for files, name, expected in (
@@ -43,7 +57,8 @@ def test_what_is_wrong_with_a_certificate_is_said_of_its_file(tmp_path: Path) ->
         ((cert, text), "tls_key", "the certificate's key as PEM, without a password"),
         ((cert, cert), "tls_key", "the certificate's key as PEM, without a password"),
         ((cert, "none.pem"), "tls_key", "the certificate's key as PEM, without a password: No such file or directory"),
-        ((cert, OTHER_KEY), "tls_key", f"the key of the certificate in {cert}"),
+        ((cert, OTHER_KEY), "tls_key", belonging_to(cert)),
+        ((cert, rsa_key), "tls_key", belonging_to(cert)),
     ):
         with pytest.raises(CertificateError) as caught:
             tls_context(*files)
@@ -71,7 +86,7 @@ def test_renewed_files_come_in_force_when_both_are_there(served: ServedCertifica
     before = served.context
     os.replace(cert, served.cert)
     assert not served.look()
-    assert served.fault == f"tls_key: found {served.key}, expected the key of the certificate in {served.cert}"
+    assert served.fault == f"tls_key: found {served.key}, expected {belonging_to(served.cert)}"
     assert served.context is before
     os.replace(key, served.key)
     assert served.look()

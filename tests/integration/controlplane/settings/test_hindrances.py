@@ -107,10 +107,10 @@ def test_files_of_tls_are_read_and_what_is_no_file_is_not_waited_for(tmp_path: P
             "admin.tls_cert": "a file that can be read: it is not the name of a file"
         }
     told = found(admin={"tls_cert": LOOPBACK, "tls_key": OTHER_KEY})
-    assert told == {"admin.tls_key": f"the key of the certificate in {LOOPBACK}"}
+    assert told == {"admin.tls_key": f"the key that belongs to the tls_cert beside it, {LOOPBACK}: this key does not"}
     assert found(admin={"tls_cert": LOOPBACK, "tls_key": LOOPBACK}) == {}
     told = found(tls_cert=LOOPBACK, tls_key=OTHER_KEY)
-    assert told == {"tls_key": f"the key of the certificate in {LOOPBACK}"}
+    assert told == {"tls_key": f"the key that belongs to the tls_cert beside it, {LOOPBACK}: this key does not"}
     assert found(tls_cert=LOOPBACK, tls_key=LOOPBACK) == {}
 
 
