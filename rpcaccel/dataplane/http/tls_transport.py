@@ -35,10 +35,6 @@ _PLAIN_HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nCo
 """The answer to a request that came without TLS."""
 
 
-def _unheard(_why: str) -> None:
-    """Stands for a count of failures that nobody keeps."""
-
-
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
     """One connection: a protocol of the loop's transport, and the transport of the protocol above it.
 
@@ -50,7 +46,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                  "_paused", "_pumping", "_shaken", "_tls", "_waiting")  # fmt: skip
 
     def __init__(
-        self, context: ssl.SSLContext, above: asyncio.Protocol, on_failed: Callable[[str], None] = _unheard
+        self, context: ssl.SSLContext, above: asyncio.Protocol, on_failed: Callable[[str], None] | None = None
     ) -> None:
         """`on_failed` is called with the reason, in a word, when the client breaks the rules of TLS."""
         super().__init__()
@@ -74,6 +70,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._paused = False
         """Was the protocol above told to pause?"""
         self._pumping = False
+        """Is `_encrypt` at work, or is a turn of the loop scheduled for it?"""
 
     def __repr__(self) -> str:
         return f"<TLS under {self._above!r}>"
@@ -114,8 +111,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         close_notify. Raises ssl.SSLError."""
         incoming, tls = self._in, self._tls
         texts: list[bytes] = []
-        for piece in (data,) if len(data) <= RECORD_BYTES else _pieces(data):
-            incoming.write(piece)
+        for start in range(0, len(data), RECORD_BYTES):
+            incoming.write(data[start : start + RECORD_BYTES])
             try:
                 if not self._shaken:
                     tls.do_handshake()
@@ -124,7 +121,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                     texts.append(tls.read(RECORD_BYTES))
             except ssl.SSLWantReadError:
                 continue
-            except ssl.SSLZeroReturnError:  # as b"", after this side has said the same
+            except ssl.SSLZeroReturnError:  # as b"", in the middle of the handshake
                 texts.append(b"")
         return texts
 
@@ -152,7 +149,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._backlog.clear()  # nothing can be encrypted any more
         self._waiting = 0
         plain = not self._shaken and _METHOD.match(data) is not None
-        self._on_failed("plain-http" if plain else "tls-failed")
+        if self._on_failed is not None:
+            self._on_failed("plain-http" if plain else "tls-failed")
         if below is not None:
             below.write(_PLAIN_HTTP if plain else self._out.read())
             below.close()
@@ -225,19 +223,22 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     # -- what waits -----------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Encrypt what waits, as much as the client takes now and one turn may take."""
+        """Encrypt what waits, now or in the turn that is scheduled for it."""
+        if not self._pumping and self._shaken:
+            self._pumping = True
+            self._encrypt()
+
+    def _encrypt(self) -> None:
+        """Encrypt as much as the client takes now and one turn may take; a further turn follows where more is left."""
         below, left = self._below, TURN_BYTES
-        if self._pumping or below is None or not self._shaken:
-            return
-        self._pumping = True
-        while self._backlog and not self._full and left > 0:
+        while below is not None and self._backlog and not self._full and left > 0:
             record = self._next_record()
             left -= len(record)
             self._tls.write(record)
             below.write(self._out.read())
-        self._pumping = False
-        if self._backlog and not self._full:
-            asyncio.get_running_loop().call_soon(self._pump)
+        self._pumping = bool(self._backlog) and not self._full
+        if self._pumping:
+            asyncio.get_running_loop().call_soon(self._encrypt)
         self._tell()
         if self._closing and not self._backlog:
             self._finish()
@@ -274,7 +275,3 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 self._tls.unwrap()
             below.write(self._out.read())
         below.close()
-
-
-def _pieces(data: bytes) -> Iterable[bytes]:
-    return (data[start : start + RECORD_BYTES] for start in range(0, len(data), RECORD_BYTES))
