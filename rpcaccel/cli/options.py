@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -16,7 +16,7 @@ from rpcaccel.cli import completion
 from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
 from rpcaccel.config.model import Settings
-from rpcaccel.config.validate import NO_NETWORK, JudgeSettings
+from rpcaccel.config.validate import NO_NETWORK, JudgeSettings, Misfit
 from rpcaccel.config.value_types import NAME, NODE_TEXT, ids_once, parse_duration
 
 NodeUrls = Annotated[
@@ -141,12 +141,21 @@ def settings_from(source: NodeSource, **values: str | int | None) -> Settings:
     return _loaded(source, values).settings
 
 
-def judged_from(source: NodeSource, *, networks_later: bool = False, **values: str | int | None) -> Loaded:
-    """The settings with their sources, checked against this machine and Redis as well. `networks_later`: there may be
-    no network yet. Raises ConfigError."""
+def judged_from(
+    source: NodeSource,
+    besides: JudgeSettings | None = None,
+    *,
+    networks_later: bool = False,
+    **values: str | int | None,
+) -> Loaded:
+    """The settings with their sources, checked against this machine and Redis, and by `besides`, as well.
+    `networks_later`: there may be no network yet. Raises ConfigError."""
     from rpcaccel.controlplane.settings.hindrances import hindrances
 
-    return _loaded(source, values, hindrances, networks_later=networks_later)
+    def judge(found: Settings) -> Iterable[Misfit]:
+        return [*(besides(found) if besides else ()), *hindrances(found)]
+
+    return _loaded(source, values, judge, networks_later=networks_later)
 
 
 def _loaded(

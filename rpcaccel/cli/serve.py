@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,8 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rpcaccel.cli import options
-from rpcaccel.config.errors import ConfigError, Fault
+from rpcaccel.config.errors import ConfigError, shown
+from rpcaccel.config.load import Loaded
 from rpcaccel.config.secrets import is_loopback, parse_listen
+from rpcaccel.config.validate import Misfit
 from rpcaccel.config.value_types import format_size
 from rpcaccel.controlplane.workers.sockets import ListenError
 
@@ -83,25 +84,35 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         "workers": workers,
     }
     with ExitStack() as to_the_end:
-        if self_signed:
-            given |= _self_signed(to_the_end, given)
         source = options.source(nodes or (), config, chain, shard, **given)
-        settings, origin = _read(source, given, config, state)
-        if self_signed and not is_loopback(parse_listen(settings.listen).host):
-            raise ConfigError([Fault("listen", settings.listen, LOOPBACK_ALONE)])
+        made = _self_signed(to_the_end) if self_signed else {}
+        settings, origin = _read(source, given, config, state, made)
         if self_signed:
-            made = f"--self-signed: clients trust {settings.tls_cert}, which is there until the end"
-            say([made], settings.log.format, "info")
+            trusted = f"--self-signed: clients trust {settings.tls_cert}, which is there until the end"
+            say([trusted], settings.log.format, "info")
         return _serve(settings, origin)
 
 
 def _read(
-    source: options.NodeSource, given: Mapping[str, str | None], config: Path | None, state: Path | None
+    source: options.NodeSource,
+    given: Mapping[str, str | None],
+    config: Path | None,
+    state: Path | None,
+    made: Mapping[str, str],
 ) -> tuple[Settings, Origin]:
-    """The settings of a start, and where they come from. Raises ConfigError."""
+    """The settings of a start, and where they come from. `made`: the settings of a certificate that was made for it.
+    Raises ConfigError."""
     # The page takes the first nodes where none are named; a file says which, and a balancer is one of a network.
     later = config is None and given["balancer"] is None
-    read = partial(options.judged_from, source, networks_later=later, **given)
+
+    def read() -> Loaded:
+        against = _against_self_signed if made else None
+        found = options.judged_from(source, against, networks_later=later, **given)
+        told = dict(found.told)
+        for name in made:
+            told[(name,)] = "--self-signed"
+        return Loaded(found.settings.model_copy(update=made), told)
+
     form = "console"
     try:
         settings, told = read()
@@ -116,13 +127,21 @@ def _read(
         reread=(lambda: read().settings) if config else None,
         state=state_file(kept.absolute()) if kept else None,
         told=told,
+        of_this_start=made,
     )
 
 
-def _self_signed(to_the_end: ExitStack, given: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The flags with the files of a certificate that is made now and removed at the end. Raises typer.BadParameter."""
-    if given["tls_cert"] or given["tls_key"]:
-        raise typer.BadParameter("--self-signed makes a certificate: it stands without --tls-cert and --tls-key")
+def _against_self_signed(settings: Settings) -> Iterator[Misfit]:
+    """A certificate that --self-signed would overrule, and an address where nobody trusts what it makes."""
+    if settings.tls_cert:
+        expected = "no file beside --self-signed, which makes a certificate: leave one of them out"
+        yield Misfit(("tls_cert",), shown(settings.tls_cert), expected)
+    if not is_loopback(parse_listen(settings.listen).host):
+        yield Misfit(("listen",), shown(settings.listen), LOOPBACK_ALONE)
+
+
+def _self_signed(to_the_end: ExitStack) -> dict[str, str]:
+    """The settings with the files of a certificate that is made now and removed at the end."""
     from rpcaccel.controlplane.certificates import write_self_signed
 
     folder = to_the_end.enter_context(TemporaryDirectory(prefix="rpcaccel-"))

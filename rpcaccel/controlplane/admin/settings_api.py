@@ -249,7 +249,7 @@ class ChangeRoutes:
     async def export(self, _request: web.Request) -> web.Response:
         """The settings as a config file."""
         ledger = self.control.ledger
-        text = to_toml(ledger.settings, f"rpcaccel settings, revision {ledger.revision}")
+        text = to_toml(ledger.lasting(ledger.settings), f"rpcaccel settings, revision {ledger.revision}")
         named = {"Content-Disposition": 'attachment; filename="rpcaccel.toml"'}
         return web.Response(text=text, content_type="application/toml", headers=named)
 
@@ -324,7 +324,7 @@ class ChangeRoutes:
         if ledger.settings.networks:
             raise ProblemError(409, "nodes-known", "their file is at /api/v1/settings/export, secrets hidden")
         with _refusals_told(ledger):
-            settings = await ledger.preview({"networks": change.get("networks")})
+            settings = ledger.lasting(await ledger.preview({"networks": change.get("networks")}))
         title = FIRST_TITLE.format(file="rpcaccel.toml")
         return FirstFile(await asyncio.to_thread(to_toml, settings, title, revealed=("networks",), suggest=True))
 

@@ -129,6 +129,8 @@ class Origin(Struct, frozen=True):
     state: KeptFile[StateDocument] | None = None
     told: Mapping[Path, str] = {}
     """By path, the names of the flags and variables that set something at this start."""
+    of_this_start: Mapping[str, str] = {}
+    """The values that no other start can use, by the names of their settings."""
 
 
 class NotInForce(NamedTuple):
@@ -256,6 +258,13 @@ class Ledger:
     def overlay(self) -> dict[str, Any]:
         """The changes made at run time, as a merge patch that holds the secrets themselves."""
         return patch_between(self.base, self.settings)
+
+    def lasting(self, settings: Settings) -> Settings:
+        """These settings, without values that no other start can use."""
+        of_this_start = self.origin.of_this_start.items()
+        return settings.model_copy(
+            update={name: "" for name, value in of_this_start if getattr(settings, name) == value}
+        )
 
     def renewed(self) -> None:
         """Note that every worker is new, so that settings which only new workers take over are in force."""

@@ -61,9 +61,12 @@ async def test_every_worker_takes_over_a_renewed_certificate_and_keeps_it_when_t
 
 async def test_a_first_look_needs_no_certificate(fleet: Fleet, new_program: Callable[..., Program]) -> None:
     program = new_program("serve", f"{fleet.nodes[0].url},id=a", *LOCAL, *HARMONY, "--self-signed", "--workers", "2")
-    found = await asyncio.to_thread(program.wait_for, r"clients trust (\S+),[\s\S]*(https://[^/\s]+/) ")
+    said = r"clients trust (\S+),[\s\S]*(https://[^/\s]+/) [\s\S]*page +(http://[^/\s]+/)"
+    found = await asyncio.to_thread(program.wait_for, said)
     trusted = Path(found[1])
     assert await served(found[2].replace("127.0.0.1", "localhost"), trusted)
+    async with aiohttp.ClientSession() as http, http.get(f"{found[3]}api/v1/settings/export") as exported:
+        assert "tls_" not in await exported.text()
     await asyncio.to_thread(program.stop)
     assert not await asyncio.to_thread(trusted.exists)
 

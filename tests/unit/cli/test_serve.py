@@ -12,7 +12,9 @@ from rpcaccel.cli.main import run
 from rpcaccel.cli.serve import announce, document, lines, reachable, say
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.supervisor import RunningInfo
+from tests.support.services import SUPPORT
 
+LOOPBACK = str(SUPPORT / "loopback.pem")
 SETTINGS = Settings.model_validate(
     {
         "redis": {"url": "redis://:hunter2@cache"},
@@ -57,14 +59,23 @@ def test_calls_behind_tls_are_shown_with_their_scheme() -> None:
     ("flags", "said"),
     [
         (["--listen", "0.0.0.0:0"], "expected an address of this machine alone"),
-        (["--tls-cert", "c.pem"], "--self-signed makes a certificate: it stands without --tls-cert"),
+        (["--tls-cert", LOOPBACK, "--tls-key", LOOPBACK], "leave one of them out (from --tls-cert)"),
     ],
 )
-def test_a_certificate_that_signs_itself_is_for_this_machine_alone(
+def test_a_certificate_that_signs_itself_is_for_this_machine_alone_and_overrules_no_other(
     capsys: pytest.CaptureFixture[str], flags: list[str], said: str
 ) -> None:
     assert run(["serve", "--chain", "ethereum", "http://127.0.0.1:1", "--self-signed", *flags]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_certificate_that_signs_itself_does_not_overrule_that_of_a_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "rpcaccel.toml"
+    file.write_text(f'tls_cert = "{LOOPBACK}"\ntls_key = "{LOOPBACK}"\n')
+    assert run(["serve", "--chain", "ethereum", "http://127.0.0.1:1", "--self-signed", "--config", str(file)]) == 2
+    assert f"leave one of them out ({file}, line 1)" in " ".join(capsys.readouterr().err.split())
 
 
 def test_with_json_logs_it_is_one_line_of_json_whatever_their_level(capsys: pytest.CaptureFixture[str]) -> None:
