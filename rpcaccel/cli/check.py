@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rpcaccel import chains
 from rpcaccel.cli import options, serve
 from rpcaccel.cli.command import CommandResult, answers
 from rpcaccel.cli.terminal import Listing, Printed
+from rpcaccel.config.value_types import meant_by
 
 if TYPE_CHECKING:
     from rpcaccel.cli.findings import Examinations
@@ -90,10 +90,9 @@ def _reference() -> str:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The node URLs and the names of chains among the arguments, and the others, which can only be files. A file may
-    have the name of a chain."""
-    names = {name for name in chains.names() if not Path(name).exists()}
-    nodes = [argument for argument in arguments if "://" in argument or argument in names]
+    """What was meant for nodes and chains among the arguments, and the others, which can only be files. A file may have
+    the name of a chain."""
+    nodes = [one for one in arguments if "://" in one or (meant_by(one) and not Path(one).exists())]
     return nodes, [argument for argument in arguments if argument not in nodes]
 
 

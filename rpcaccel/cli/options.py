@@ -88,7 +88,7 @@ def source(
     `shard` do not name them; a note tells of each node that did not answer. Names of chains stand for the public
     endpoints of their tables, which are not asked. Raises ConfigError.
     """
-    chain = None if chain == AUTO else chain
+    chain = None if chain is None or chain.lower() == AUTO else chain.lower()
     if not nodes:
         if chain is not None or shard is not None:
             fault = "--chain and --shard say what the node URLs of the command line serve; none given"

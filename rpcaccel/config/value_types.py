@@ -29,6 +29,8 @@ NODE_ID = r"^[a-z0-9][a-z0-9._:-]{0,254}$"
 NODE_TEXT = "URL[,weight=N][,id=NAME]"
 OPTIONS = ("weight", "id")
 
+_SCHEMELESS = re.compile(r"[^\s/]+:[0-9]{1,5}([/,]\S*)?")
+"""A host with a port, where a URL should be."""
 _OPTION = re.compile(r"(?s)(.*),([a-z_]+)=([^,=&?#/]*)")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = frozenset(
@@ -66,6 +68,17 @@ def parse_node(text: str) -> dict[str, Any]:
         node[option] = value
         rest = before
     return {"url": rest, **dict(reversed(node.items()))}
+
+
+def meant_by(word: str) -> str:
+    """What a word that is no URL was probably meant for: the name of a chain, or "http:// before it" where it is a host
+    and a port; empty where neither is near."""
+    from rpcaccel import chains  # noqa: PLC0415 -- settings are read without it until a chain is named
+
+    if _SCHEMELESS.fullmatch(word):
+        return "http:// before it"
+    is_file = not {".", "/"}.isdisjoint(word)
+    return "" if is_file else next(iter(get_close_matches(word.lower(), chains.names(), n=1)), "")
 
 
 def ids_once(texts: Sequence[str]) -> list[str]:

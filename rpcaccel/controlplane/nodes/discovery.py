@@ -17,7 +17,7 @@ from rpcaccel.config.load import UrlNetwork, node_flags, put
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.secrets import REVEAL
 from rpcaccel.config.validate import validate
-from rpcaccel.config.value_types import ids_once, is_sharded, network_name, parse_node
+from rpcaccel.config.value_types import ids_once, is_sharded, meant_by, network_name, parse_node
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, connect
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, Finding, NodesFound, wanted_of
 from rpcaccel.core.heads.identity import judge as judge_claims
@@ -92,10 +92,12 @@ _LEAST_PUBLIC_BLOCK_TIME = 2.0
 def public(named: Sequence[str], chain: str | None, shard: int | None) -> Discovery:
     """The networks of the chains that are named, which are public endpoints, and sentences that say whose. Raises
     ConfigError for a name that no chain has, for names beside URLs, and where `chain` or `shard` fit none of them."""
+    named = [name.lower() if name.lower() in chains.names() else name for name in named]
     for name in named:
         if "://" not in name and name not in chains.names():
             expected = f"expected a URL such as https://node.example, or a chain: {', '.join(chains.names())}"
-            raise ConfigError([Fault("", "", f"found {name!r}, {expected}")])
+            hint = f"; did you mean {meant}?" if (meant := meant_by(name)) else ""
+            raise ConfigError([Fault("", "", f"found {name!r}, {expected}{hint}")])
     if urls := [name for name in named if "://" in name]:
         fault = (
             f"{next(name for name in named if name not in urls)} stands for public endpoints, and URLs for nodes of"
@@ -115,6 +117,8 @@ def _public_network(chain: str, shard: int) -> tuple[UrlNetwork, str]:
     name = network_name(chain, shard)
     if public is None:
         fault = f"the table of {chain} names no public endpoints of shard {shard}: give the URLs of nodes"
+        if not is_sharded(chain):
+            fault = f"{chain} has no shards: serve it without --shard {shard}"
         raise ConfigError([Fault("", "", fault)])
     note = (
         f"{name} is served from public endpoints, for a first look: the list is of {public.looked_at}, and the limits"

@@ -154,7 +154,15 @@ def test_what_cannot_be_checked_is_exit_code_2(arguments: list[str], capsys: pyt
 
 def test_urls_are_told_from_files_by_their_look() -> None:
     assert split(["a.toml", "http://a", "ftp://b"]) == (["http://a", "ftp://b"], ["a.toml"])
-    assert split(["harmony", "harmny"]) == (["harmony"], ["harmny"])
+    assert split(["harmony", "harmny", "base.toml", "mine"]) == (["harmony", "harmny"], ["base.toml", "mine"])
+    assert split(["10.0.0.5:8545", "./harmony"]) == (["10.0.0.5:8545"], ["./harmony"])
+
+
+def test_a_file_may_have_the_name_of_a_chain(tmp_path: Path) -> None:
+    files = [tmp_path / "harmony", tmp_path / "localhost:1"]
+    for file in files:
+        file.touch()
+    assert split([*map(str, files)]) == ([], [*map(str, files)])
 
 
 def test_a_node_that_was_not_reached_has_an_empty_row() -> None:

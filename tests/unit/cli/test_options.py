@@ -83,6 +83,11 @@ def test_the_name_of_a_chain_serves_its_public_endpoints_modestly_and_says_whose
     assert public.looked_at in note
 
 
+def test_names_of_chains_may_have_capitals() -> None:
+    assert [*settings_from(source(["Polygon"], None, "POLYGON", None)).networks] == ["polygon"]
+    assert [*settings_from(source(["http://Node/Path"], None, "Polygon", None)).networks] == ["polygon"]
+
+
 def test_names_of_chains_are_networks_of_their_own_and_a_shard_has_endpoints_of_its_own() -> None:
     two = settings_from(source(["harmony", "ethereum", "harmony"], None, None, None)).networks
     assert [*two] == ["harmony-s0", "ethereum"]
@@ -96,9 +101,13 @@ def test_names_of_chains_are_networks_of_their_own_and_a_shard_has_endpoints_of_
         (["harmny"], None, None, "found 'harmny', expected a URL such as .*arbitrum, .*harmony"),
         (["harmony", "https://a"], None, None, "give names or URLs"),
         (["https://a", "b"], None, None, "found 'b'"),
+        (["Poligon"], None, None, r"found 'Poligon', .*; did you mean polygon\?"),
+        (["10.0.0.5:8545"], None, None, r"found .*; did you mean http:// before it\?"),
+        (["localhost:8545/v1,weight=3"], None, None, r"did you mean http:// before it\?"),
+        (["harmony", "polygon"], None, 1, "polygon has no shards: serve it without --shard 1"),
         (["harmony"], "ethereum", None, "--chain ethereum contradicts harmony"),
         (["harmony"], None, 7, "no public endpoints of shard 7"),
-        (["ethereum"], None, 1, "no public endpoints of shard 1"),
+        (["ethereum"], None, 1, "ethereum has no shards"),
     ],
 )
 def test_a_name_that_serves_nothing_is_an_error_that_says_why(
