@@ -58,8 +58,8 @@ const LABELS = {
   "clients.anonymous.allow": ["Allowed methods"],
   "clients.anonymous.deny": ["Refused methods"],
   "clients.anonymous.directives": ["Directives of calls"],
-  "clients.keys.*.cache": ["Cache"],
-  "clients.keys.*.tag": ["Nodes with the tag"],
+  "clients.keys.*.cache": ["Cache", "", "as usual"],
+  "clients.keys.*.tag": ["Calls go to nodes tagged"],
   "alerts.after": ["Told once it has lasted"],
   "alerts.page": ["Address of this page, for links"],
   "alerts.host": ["Name of this host in messages"],
@@ -137,15 +137,15 @@ const LABELS = {
   "networks.*.ranges.at_once": ["Pieces of a range at once", "calls"],
 };
 
-/** [label, unit] of a path. */
+/** [label, unit, what stands for an empty text] of a path. */
 function label(path) {
-  const [name, unit = ""] = LABELS[path] ?? [
+  const [name, unit = "", empty = "none"] = LABELS[path] ?? [
     path
       .replace(/^networks\.\*\./, "")
       .replaceAll(".", " · ")
       .replaceAll("_", " "),
   ];
-  return { name, unit };
+  return { name, unit, empty };
 }
 
 let known = new Map();
@@ -176,24 +176,19 @@ function shapeOf([top, name, ...rest]) {
   return OF_KEYS_ALONE.includes(rest[1]) ? [top, name, "*", rest[1]] : [top, "anonymous", ...rest.slice(1)];
 }
 
+const keyOf = (path) =>
+  shapeOf(path)
+    .filter((name) => name !== undefined)
+    .join(".");
+
 /** The description of the setting at a path of names; undefined while none is known. */
-export const about = (path) =>
-  known.get(
-    shapeOf(path)
-      .filter((name) => name !== undefined)
-      .join("."),
-  );
+export const about = (path) => known.get(keyOf(path));
 
 /** What the setting at a path is called, described or not. */
-export const nameOf = (path) =>
-  label(
-    shapeOf(path)
-      .filter((name) => name !== undefined)
-      .join("."),
-  ).name;
+export const nameOf = (path) => label(keyOf(path)).name;
 
 /** A value at this path in words. */
-export const inWords = (path, value) => told(about(path)?.kind, value);
+export const inWords = (path, value) => (value === "" ? label(keyOf(path)).empty : told(about(path)?.kind, value));
 
 /** As faults of the server name a path. */
 export const dotted = (path) =>

@@ -23,7 +23,7 @@ from msgspec import UNSET, Struct, UnsetType
 from rpcaccel import balancers, chains
 from rpcaccel.config.errors import dotted
 from rpcaccel.config.model import Settings
-from rpcaccel.config.sections import SINCE, Section
+from rpcaccel.config.sections import SINCE, LimitSettings, Section
 from rpcaccel.config.value_types import KNOWN, NODE_TEXT, format_duration, format_size
 
 FieldKind = Literal["size", "duration", "whole", "number", "switch", "choice", "list", "text"]
@@ -32,13 +32,14 @@ FieldKind = Literal["size", "duration", "whole", "number", "switch", "choice", "
 EACH = "*"
 """Stands in a path for the name of any network, or of any node."""
 
-_APART = ("admin", "alerts.webhooks", "listen", "default_network", "clients.keys", "networks.*.nodes.*.id",
+_APART = ("admin", "alerts.webhooks", "listen", "default_network", "clients.keys.*.hashes", "clients.keys.*.enabled",
+          *(f"clients.keys.*.{limit}" for limit in LimitSettings.model_fields), "networks.*.nodes.*.id",
           "networks.*.nodes.*.url", "networks.*.nodes.*.ws", "networks.*.nodes.*.headers",
           "networks.*.nodes.*.quota.costs", "networks.*.rules",
           "networks.*.error_rules", "networks.*.routes", "networks.*.chain", "networks.*.shard",
           "networks.*.chain_id", "redis.url", "redis.replicas")  # fmt: skip
-"""Settings that are no single value and have views of their own, that hold secrets, or that say what is served where,
-which is for the file to decide."""
+"""Settings that are no single value and have views of their own, that hold secrets, that are described of callers
+without a key, or that say what is served where, which is for the file to decide."""
 _KINDS: dict[str, FieldKind] = {"integer": "whole", "number": "number", "boolean": "switch", "array": "list"}
 _BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 """JSON Schema's keyword for each bound: pydantic writes its own names where a value may be left out."""

@@ -8,9 +8,9 @@ import { meant, told, written } from "../units.js";
 
 let made = 0;
 
-function fieldFor({ kind, choices }, id) {
+function fieldFor({ kind, choices, label }, id) {
   if (kind === "switch") return h("input", { type: "checkbox", id });
-  if (kind === "choice") return h("select.field", { id }, options(choices));
+  if (kind === "choice") return h("select.field", { id }, options(choices.map((one) => [one, one || label.empty])));
   return h("input", {
     class: `field${kind === "list" || kind === "text" ? " long" : " amount"}`,
     id,
@@ -63,16 +63,17 @@ function bounds({ kind, least, most, above, below, choices }) {
     .join(", ");
 }
 
-const sayDefault = ({ kind, default: value }) =>
-  value === undefined ? "the chain's own" : value === "" ? "none" : told(kind, value);
+const sayDefault = ({ kind, label, default: value }) =>
+  value === undefined ? "the chain's own" : value === "" ? label.empty : told(kind, value);
 
 /** `path`: names down to the value, in a document of the settings. */
 function setting(path) {
   const { kind, text, label, default: usual = null, ...rest } = about(path);
   const id = `setting-${(made += 1)}`;
   const writable = store.writable;
-  const field = writable ? fieldFor({ kind, ...rest }, id) : h("b.code", { id });
+  const field = writable ? fieldFor({ kind, label, ...rest }, id) : h("b.code", { id });
   const word = kind === "switch" && writable ? h("span") : null;
+  const unit = label.unit ? h("span.unit", label.unit) : null;
   const fault = h("p.isbad.fault", { role: "alert", id: `${id}-fault` });
   const range = bounds({ kind, ...rest });
   const later = store.current.restart.some(
@@ -102,7 +103,7 @@ function setting(path) {
   const element = h(
     "div.setting",
     h("label", { for: id, title: dotted(path) }, label.name),
-    h("div.setting-value", h("span", field, word, label.unit ? h("span.unit", ` ${label.unit}`) : null, back), fault),
+    h("div.setting-value", h("span", field, word, unit, back), fault),
     h(
       "p.setting-text",
       text,

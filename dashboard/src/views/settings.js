@@ -63,7 +63,7 @@ function jumpList(home, label) {
   };
 }
 
-const ELSEWHERE = /^networks\.\*\.(balancer$|hash_key$|nodes\.)/;
+const ELSEWHERE = /^networks\.\*\.(balancer$|hash_key$|nodes\.)|^clients\.keys\./;
 const N = "networks.*.";
 const ALERTS = "Alerts";
 /** [title, note, beginnings of paths in their order]; the first group that one fits has the setting. */

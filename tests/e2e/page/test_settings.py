@@ -47,7 +47,8 @@ async def test_every_described_setting_has_its_field_in_its_group_with_explanati
 ) -> None:
     await expect(page.locator(".setting").first).to_be_visible()
     shown = set(await page.locator(".setting > label").evaluate_all("all => all.map(one => one.title)"))
-    elsewhere = ("redis.", "networks.*.nodes.")  # there is no Redis here, and nodes have theirs in Nodes
+    # There is no Redis here; nodes have theirs in Nodes, and holders of keys in Clients.
+    elsewhere = ("redis.", "networks.*.nodes.", "clients.keys.")
     wanted = {one.path.replace("*", NETWORK) for one in described() if not one.path.startswith(elsewhere)}
     assert shown == wanted - {
         f"networks.{NETWORK}.balancer",
@@ -165,13 +166,16 @@ async def test_a_key_is_shown_once_and_its_holder_limited_disabled_and_removed(
     await page.get_by_role("button", name="alice", exact=True).click()
     detail = page.locator("tr.detail:visible")
     await detail.get_by_role("textbox", name="Rate", exact=True).fill("50")
+    await detail.get_by_label("Cache", exact=True).select_option("off")
+    await expect(field(detail, "Calls go to nodes tagged")).to_have_value("")
+    await expect(page.locator(".bar")).to_contain_text("client alice: Cache as usual → off")
     await detail.get_by_role("button", name="Disable its keys").click()
     await page.get_by_role("button", name="Apply", exact=True).click()
     await expect(page.locator("dialog")).to_contain_text("Client alice is disabled: its keys are refused")
     await page.locator("dialog").get_by_role("button", name="Apply").click()
     await expect(page.locator("tr.row", has_text="alice")).to_contain_text("disabled")
     holder = control.ledger.settings.clients.keys["alice"]
-    assert (holder.enabled, holder.rate) == (False, 50)
+    assert (holder.enabled, holder.rate, holder.cache) == (False, 50, "off")
 
     for made in (1, 2):
         await detail.get_by_role("button", name="Another key").click()
