@@ -57,9 +57,19 @@ function changed(path, before, after, name = nameOf(path)) {
   return `${name} ${inWords(path, before)} → ${inWords(path, after)}`;
 }
 
+/** ", of which 2 agree, a transaction to one of them alone": what a route says besides methods and tag. */
+export const routeMore = ({ agree, broadcast, fallback }) =>
+  [
+    agree > 1 && `, of which ${agree} agree`,
+    broadcast === false && ", a transaction to one of them alone",
+    broadcast === false && fallback && `, and as others are after ${plural(fallback, "block")}`,
+  ]
+    .filter(Boolean)
+    .join("");
+
 /** "trace_*, eth_call to archive; debug_* to own" */
 export const routesText = (routes) =>
-  routes?.map(({ methods, tag }) => `${methods.join(", ")} to ${tag}`).join("; ") || "none";
+  routes?.map((route) => `${route.methods.join(", ")} to ${route.tag}${routeMore(route)}`).join("; ") || "none";
 
 /** "node b: weight 1 → 5"; `before` undefined: there was none. */
 export function sentence(path, before, after) {
@@ -80,6 +90,7 @@ export function sentence(path, before, after) {
   if (what !== "nodes") return `${network}: ${changed(path, before, after, NAMES[what])}`;
   if (after === null && !rest.length) return `node ${id}: remove`;
   if (!rest.length) return before === undefined ? `node ${id}: add ${after.url}` : `node ${id}: changed`;
+  if (rest[1] === "costs") return `node ${id}: ${changed(path, before, after, `cost of ${rest[2]}`)}`;
   if (rest[0] === "drain") return `node ${id}: ${after ? "drain" : "end draining"}`;
   return `node ${id}: ${changed(path, before, after)}`;
 }

@@ -5,6 +5,7 @@ import { h, redraw, setText } from "../dom.js";
 import { atEnd, button, foldedForm, input, options, quiet, select } from "../parts.js";
 import { store } from "../store.js";
 import { meant, written } from "../units.js";
+import { routeMore } from "../wording.js";
 
 /** The tags that nodes of a network have, or will have once the collected changes are applied. */
 function tagsOf(network) {
@@ -17,6 +18,39 @@ const methodsField = (label) =>
   input(label, { class: "field long", spellcheck: "false", placeholder: "*_getLogs, trace_*" });
 const fieldsOf = (methods, tag) => [h("label.grow", "methods", methods), h("label", "go to nodes tagged", tag)];
 
+/** Does a signed transaction go this way? */
+const sends = ({ methods, broadcast }) =>
+  broadcast === false || methods.some((one) => /send|^(eth_|hmy\w*_)?\*$/i.test(one));
+
+/** What a route says besides methods and tag; `change(members)`. */
+function moreFields(index, change) {
+  const number = (label, least) =>
+    input(label, { class: "field few", type: "number", min: String(least), step: "1", inputmode: "numeric" });
+  const agree = number(`Agreeing answers of route ${index + 1}`, 1);
+  const whom = select(`A transaction of route ${index + 1} goes to`, [
+    ["all", "all of them"],
+    ["one", "one of them alone"],
+  ]);
+  const fallback = number(`Blocks after which a transaction of route ${index + 1} goes to others`, 0);
+  agree.addEventListener("input", () => change({ agree: meant("whole", agree.value) }));
+  whom.addEventListener("change", () =>
+    change(whom.value === "all" ? { broadcast: true, fallback: 0 } : { broadcast: false }),
+  );
+  fallback.addEventListener("input", () => change({ fallback: meant("whole", fallback.value) }));
+  const sent = h("label", "a transaction to", whom);
+  const later = h("label", "sent as others are after", fallback, "blocks (0: never)");
+  return {
+    fields: [h("label", { title: "of a read" }, "equal answers wanted", agree), sent, later],
+    update: (route) => {
+      if (document.activeElement !== agree) agree.value = written("whole", route.agree ?? 1);
+      whom.value = route.broadcast === false ? "one" : "all";
+      if (document.activeElement !== fallback) fallback.value = written("whole", route.fallback ?? 0);
+      sent.hidden = !sends(route);
+      later.hidden = route.broadcast !== false;
+    },
+  };
+}
+
 /** One route; `change(index, made)` puts another in its place, null takes it away; `earlier(index)` has it tried before
  *  the one above. */
 function routeRow(network, index, { change, earlier }) {
@@ -25,10 +59,12 @@ function routeRow(network, index, { change, earlier }) {
   const fault = h("p.isbad.fault", { role: "alert" });
   methods.addEventListener("input", () => change(index, { methods: meant("list", methods.value) }));
   tag.addEventListener("change", () => change(index, { tag: tag.value }));
+  const more = moreFields(index, (members) => change(index, members));
   const up = index ? button("Earlier", () => earlier(index), { "aria-label": `Try route ${index + 1} earlier` }) : null;
   const element = h(
     "div.route",
     fieldsOf(methods, tag),
+    more.fields,
     h(
       "div.buttons.tight",
       up,
@@ -42,6 +78,7 @@ function routeRow(network, index, { change, earlier }) {
       if (document.activeElement !== methods) methods.value = written("list", route.methods);
       redraw(tag, options([...new Set([...tagsOf(network), route.tag])]));
       tag.value = route.tag;
+      more.update(route);
       const wrong = store.fault(place);
       setText(fault, wrong ?? "");
       methods.setAttribute("aria-invalid", String(wrong !== null));
@@ -67,7 +104,8 @@ function routeForm(network, add) {
   };
 }
 
-const toldRoute = ({ methods, tag }) => h("p.route", h("b.code", methods.join(", ")), ` go to nodes tagged ${tag}`);
+const toldRoute = (route) =>
+  h("p.route", h("b.code", route.methods.join(", ")), ` go to nodes tagged ${route.tag}${routeMore(route)}`);
 
 export function routesGroup(network) {
   const path = ["networks", network, "routes"];
