@@ -5,6 +5,7 @@ import { h, redraw, refresh, setText, state } from "../dom.js";
 import { NONE, block, clock, count, duration, joined, moment, percent, plural, span } from "../format.js";
 import { button, facts, failures } from "../parts.js";
 import { store } from "../store.js";
+import { costsGroup } from "./costs.js";
 import { stateOf } from "./node_table.js";
 import { groupSoon, pathOf } from "./setting.js";
 import { agreement } from "./worth.js";
@@ -138,9 +139,6 @@ function examinationPart({ network, id }) {
   };
 }
 
-/** Rows of costs that are shown of one node. */
-const MOST_COSTS = 20;
-
 const SETTINGS = [
   "tier",
   "tags",
@@ -159,19 +157,6 @@ const SETTINGS = [
   "max_answer",
   "gather",
 ];
-
-/** The node's own costs of methods, which come before those of its provider. */
-function costs(path) {
-  const rows = Object.entries(store.inForce([...path, "quota", "costs"]) ?? {});
-  return rows.length
-    ? [
-        facts(
-          "Own costs, in units",
-          rows.slice(0, MOST_COSTS).map(([method, units]) => [method, joined(count(units))]),
-        ),
-      ]
-    : [];
-}
 
 /** `about`: what else is known of a node: { did, over, showCases } of it. */
 export function nodeDetail(first, about) {
@@ -231,7 +216,6 @@ export function nodeDetail(first, about) {
         ],
       ]),
     ),
-    ...costs(path),
     ...agreementFacts(about.did(node), about.over()),
     Object.keys(node.failures).length
       ? failures(node.failures)
@@ -239,13 +223,19 @@ export function nodeDetail(first, about) {
           ["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""],
         ]),
   ];
-  const settings = store.inForce(path)
+  let { unit: counted } = first; // what its quotas are counted in
+  // What another provider bills has a name once it is in force.
+  const unit = () => (store.changed([...path, "quota", "provider"]) ? "units" : counted);
+  const own = store.inForce(path);
+  const settings = own
     ? groupSoon(
         "Settings of this node",
         null,
         SETTINGS.map((name) => [...path, ...name.split(".")]),
+        unit,
       )
     : null;
+  const costs = own ? costsGroup([...path, "quota", "costs"], unit) : null;
   // The buttons that copy a path are made once: in `told` a press, and the word that tells of it, would not outlast a
   // second.
   const paths = settings
@@ -258,10 +248,12 @@ export function nodeDetail(first, about) {
       )
     : "";
   return {
-    element: h("div", why, doubt, told, paths, h("div.buttons", probe, word), examination, settings),
+    element: h("div", why, doubt, told, paths, h("div.buttons", probe, word), examination, settings, costs),
     probe: ask,
     update: (node) => {
+      counted = node.unit;
       settings?.update();
+      costs?.update();
       refresh(why, [stateOf(node), node.why ? `: ${node.why}` : ""]);
       refresh(told, draw(node));
       redraw(

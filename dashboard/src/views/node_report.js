@@ -170,16 +170,17 @@ export class NodeReport {
     this.told();
   }
 
-  /** Costs and quotas have a column where any node has them. */
+  /** Prices, quotas and costs have a column where any node has them. */
   tableFor({ nodes, currency }) {
-    const [costs, quotas] = [
+    const has = [
       nodes.some(({ cost }) => cost !== null) ? currency : null,
       nodes.some(({ quota }) => quota.length),
+      nodes.some(({ credits }) => credits !== null),
     ];
-    const shape = `${costs} ${quotas}`;
+    const shape = has.join();
     if (shape !== this.shape) {
       leave(this.hold);
-      Object.assign(this, { table: worthTable(this.several, costs, quotas), shape });
+      Object.assign(this, { table: worthTable(this.several, ...has), shape });
       this.hold.replaceChildren(this.table.element);
     }
     return this.table;

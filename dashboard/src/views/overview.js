@@ -148,7 +148,7 @@ function sumsTable() {
   const of = (name) => (row) => row[name];
   const withCost = (name) => (row) => [
     joined(count(row[`${name}_calls`])),
-    row[`${name}_credits`] === null ? "" : h("span.unit", ` · ${joined(count(row[`${name}_credits`]))} credits`),
+    row[`${name}_credits`] === null ? "" : h("span.unit", ` · ${joined(count(row[`${name}_credits`]))} units`),
     row[`${name}_cost`] === null ? "" : h("span.unit", ` · ${joined(money(row[`${name}_cost`], row.currency))}`),
   ];
   return new Table({
@@ -167,9 +167,9 @@ function sumsTable() {
           h("span.unit", row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused_calls))}`),
         ],
       }),
-      numbers("Hit p50", (row) => row.hit?.p50, duration),
+      numbers("Hit p50", (row) => row.hit?.p50, duration, { fold: 1 }),
       numbers("Hit p99", (row) => row.hit?.p99, duration),
-      numbers("Miss p50", (row) => row.miss?.p50, duration),
+      numbers("Miss p50", (row) => row.miss?.p50, duration, { fold: 1 }),
       numbers("Miss p99", (row) => row.miss?.p99, duration),
       numbers("Failed", of("errors"), count, { hint: "what the proxy or its nodes failed at" }),
       numbers("By callers", of("client_errors"), count, { hint: "errors by the callers' own doing" }),

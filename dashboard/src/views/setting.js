@@ -66,8 +66,8 @@ function bounds({ kind, least, most, above, below, choices }) {
 const sayDefault = ({ kind, label, default: value }) =>
   value === undefined ? "the chain's own" : value === "" ? label.empty : told(kind, value);
 
-/** `path`: names down to the value, in a document of the settings. */
-function setting(path) {
+/** `path`: names down to the value, in a document of the settings; `unitOf()`: what "units" are. */
+function setting(path, unitOf) {
   const { kind, text, label, default: usual = null, ...rest } = about(path);
   const id = `setting-${(made += 1)}`;
   const writable = store.writable;
@@ -117,13 +117,14 @@ function setting(path) {
   /** What is in the field while it is being written in is let be. */
   const show = (settled = false) => {
     const now = value();
-    if (!writable) setText(field, told(kind, now));
+    if (!writable) setText(field, now === "" ? label.empty : told(kind, now));
     else if (word) {
       field.checked = Boolean(now);
       setText(word, now ? "on" : "off");
     } else if ((settled || document.activeElement !== field) && field.value !== written(kind, now)) {
       field.value = written(kind, now);
     }
+    if (label.unit === "units") setText(unit, unitOf());
     element.classList.toggle("drafted", store.changed(path));
     back.hidden = !writable || JSON.stringify(now) === JSON.stringify(usual);
     const wrong = store.fault(dotted(path));
@@ -134,9 +135,9 @@ function setting(path) {
   return { element, update: () => show(), words: `${label.name} ${dotted(path)} ${text}`.toLowerCase() };
 }
 
-/** Some settings under one heading. */
-export function group(title, note, paths) {
-  const all = paths.filter((path) => about(path)).map(setting);
+/** Some settings under one heading; `unitOf()`: what "units" are among them. */
+export function group(title, note, paths, unitOf) {
+  const all = paths.filter((path) => about(path)).map((path) => setting(path, unitOf));
   const element = h(
     "section.group",
     h("div.head", h("h3", { tabindex: "-1" }, title), note ? quiet(note) : null),
@@ -156,12 +157,12 @@ export function group(title, note, paths) {
 }
 
 /** The same in a view that does not wait for the descriptions. */
-export function groupSoon(title, note, paths) {
+export function groupSoon(title, note, paths, unitOf) {
   const element = h("div");
   let made = null;
   describe()
     .then(() => {
-      made = group(title, note, paths);
+      made = group(title, note, paths, unitOf);
       element.replaceChildren(made.element);
     })
     .catch(() => {}); // the settings themselves are not there either, and the page says so

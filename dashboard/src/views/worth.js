@@ -37,6 +37,9 @@ export function agreement({ compared, minority, undecided, false_hashes: hashes,
   ];
 }
 
+/** What it means that a node has no costs. */
+const unbilled = ({ cost }) => `it has no costs${cost === null ? "" : ": each of its calls is priced as one unit"}`;
+
 const ends = ({ window, renews }) => `the ${window}'s end, ${moment(Date.parse(renews) / 1000)}`;
 
 /** "81 % → 121 % of the month" */
@@ -121,8 +124,8 @@ function detail() {
   return { element, update: (node) => redraw(element, draw(node)) };
 }
 
-/** `currency`: null where nothing has a price; `quotas`: has any node one? */
-export function worthTable(several, currency, quotas) {
+/** `currency`: null where nothing has a price; `quotas`: has any node one? `billed`: has any node costs? */
+export function worthTable(several, currency, quotas, billed) {
   const table = new Table({
     label: "What each node is worth",
     key: (node) => `${node.network}/${node.id}`,
@@ -184,12 +187,28 @@ export function worthTable(several, currency, quotas) {
         cell: (node) => (node.quota.length ? quota(node) : h("span.quiet", NONE)),
         hint: "at the pace of this report",
       },
-      currency &&
-        numbers(
-          "Cost",
-          (node) => node.cost ?? NaN,
-          (value) => money(value, currency),
-        ),
+      billed && {
+        title: "Units",
+        right: true,
+        fold: 2,
+        sort: (node) => node.credits,
+        cell: (node) =>
+          node.credits === null
+            ? h("span.quiet", { title: unbilled(node) }, NONE)
+            : [joined(count(node.credits)), h("span.unit", ` ${node.unit}`)],
+        hint: "what its calls cost, as its provider bills them or its own costs say",
+      },
+      currency && {
+        title: "Cost",
+        right: true,
+        sort: (node) => node.cost,
+        cell: (node) =>
+          h(
+            "span",
+            { title: billed && node.credits === null ? unbilled(node) : null },
+            joined(money(node.cost ?? NaN, currency)),
+          ),
+      },
     ],
   });
   table.element.classList.add("cards", "worth");

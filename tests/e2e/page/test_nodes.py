@@ -1,6 +1,7 @@
 """What a node may be asked for, on the page: tiers, tags, quotas and times in its row, routes in Settings."""
 
 import pytest
+from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
@@ -90,6 +91,64 @@ async def test_a_tier_changes_the_shares_a_wrong_field_is_told_and_settings_of_a
     assert (found.weight, found.tier, found.tags) == (4, 1, {"archive", "big"})
     assert (found.quota.month, found.timeout) == (3_000_000, 2.5)
     assert len(control.published) == 1
+
+
+async def test_what_calls_cost_is_told_in_the_node_s_units_and_changed_row_by_row(
+    page: Page, visitor: Visitor, control: SampleControl, view: SampleView
+) -> None:
+    visitor.expected = ["422"]
+    detail = await opened(page, "b")
+    unit = detail.locator(".setting", has_text="Quota per day").locator(".unit")
+    costs = detail.locator(".group").last
+    await expect(unit).to_have_text("calls")
+    await expect(costs).to_contain_text("None, and no provider: each call counts as one")
+    rows = {"eth_getLogs": 75, "debug_*": 40}
+    await changed(control, {"networks": {NETWORK: {"nodes": {"b": {"quota": {"costs": rows}}}}}})
+    view.node_list[1] = replace(view.node_list[1], unit="compute units")
+    await expect(unit).to_have_text("compute units")
+    await expect(costs).to_contain_text("in compute units; a name wins")
+    await detail.get_by_label("Calls cost what this provider bills", exact=True).select_option("infura")
+    await expect(unit).to_have_text("units")
+    await expect(costs).to_contain_text("in units, before the provider's; a name wins")
+
+    await field(costs, "Cost of eth_getLogs").fill("-1")
+    row = costs.locator(".setting", has=field(page, "Cost of eth_getLogs"))
+    await expect(row.get_by_role("alert")).to_contain_text("at least 0")
+    await field(costs, "Cost of eth_getLogs").fill("12.5")
+    await costs.get_by_role("button", name="Remove the cost of debug_*").click()
+    await costs.get_by_role("button", name="Add a cost").click()
+    await field(costs, "Method of a new cost").fill("trace_*")
+    await field(costs, "Units of a new cost").fill("3")
+    await costs.get_by_role("button", name="Add to the pending changes").click()
+    await expect(page.locator(".bar")).to_contain_text("node b: cost of eth_getLogs 75 → 12.5")
+    await apply(page)
+    quota = node(control, "b").quota
+    assert (quota.provider, quota.costs) == ("infura", {"eth_getLogs": 12.5, "trace_*": 3.0})
+    await expect(costs.locator(".setting")).to_have_count(2)
+
+
+async def test_whom_a_route_tells_a_transaction_is_asked_where_it_takes_some(
+    visitor: Visitor, admin: Admin, control: SampleControl
+) -> None:
+    await changed(control, TAGGED, ROUTED)
+    page = await visitor.open(admin.address, "settings")
+    whom = page.get_by_label("A transaction of route 1 goes to", exact=True)
+    await expect(page.get_by_label("Agreeing answers of route 1")).to_have_value("1")
+    await expect(whom).to_be_hidden()
+    await page.get_by_label("Methods of route 1").fill("eth_sendRawTransaction")
+    after = page.get_by_label("Blocks after which a transaction of route 1 goes to others")
+    await expect(after).to_be_hidden()
+    await whom.select_option("one of them alone")
+    await after.fill("25")
+    said = "eth_sendRawTransaction to archive, a transaction to one of them alone, and as others are after 25 blocks"
+    await expect(page.locator(".bar")).to_contain_text(f"eth_getLogs to archive → {said}")
+    await apply(page)
+    (route,) = network(control).routes
+    assert (route.broadcast, route.fallback) == (False, 25)
+    await whom.select_option("all of them")
+    await apply(page)
+    (route,) = network(control).routes
+    assert (route.broadcast, route.fallback) == (True, 0)
 
 
 async def test_a_route_is_made_to_a_tag_that_is_given_with_it_and_routes_are_changed_put_in_order_and_taken_away(

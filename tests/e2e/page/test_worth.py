@@ -223,6 +223,24 @@ async def test_a_quota_that_will_not_last_is_warned_of_and_a_price_gives_a_colum
     await expect(quota).to_contain_text("90.0\u202f% → ▲ ")
     await expect(quota.locator(".iswarn")).to_have_count(1)
     await expect(row(page, WORTH, "a").locator("td[data-title=Cost]")).to_contain_text("EUR")
+    await expect(table(page, WORTH).get_by_role("columnheader", name="Units")).to_have_count(0)
+
+
+async def test_what_a_provider_bills_has_a_column_and_a_node_without_costs_says_that_a_call_is_one_unit(
+    visitor: Visitor, start: Start, view: SampleView
+) -> None:
+    settings = sample_settings().model_dump()
+    settings["networks"][NETWORK]["price"] = 25.0
+    view.node_list[0] = replace(view.node_list[0], unit="credits")
+    admin = await start(view, SampleControl(type(sample_settings()).model_validate(settings)))
+    busy(view, admin)
+    page = await visitor.open(admin.address, "nodes")
+    billed = row(page, WORTH, "a").locator("td[data-title=Units]")
+    await expect(billed).to_have_text(re.compile(r"^\d\S* credits$"))
+    for column in ("Units", "Cost"):
+        cell = row(page, WORTH, "b").locator(f"td[data-title={column}] span").first
+        await expect(cell).to_have_attribute("title", "it has no costs: each of its calls is priced as one unit")
+    assert await row(page, WORTH, "a").locator("td[data-title=Cost] span").first.get_attribute("title") is None
 
 
 async def test_the_report_is_asked_for_by_the_nodes_view_alone_not_each_second_and_one_that_fails_is_said(
