@@ -94,6 +94,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """The eligible nodes, in the order in which they would be asked."""
     refused: tuple[RefusedNode, ...] = ()
     forced: bool = False
+    retries: str = ""
+    """A sentence saying how often another node is asked after a failed attempt; empty when no node is asked."""
     proof: str = ""
     """A sentence saying how the answer of a node is judged by arithmetic; empty when no node is asked."""
     live: tuple[str, ...] = ()
@@ -131,6 +133,25 @@ def keeping(
         said.append("the rule distrusts these results: " + ", ".join(plan.rule.skip))
     said.append(f"not kept when it is an error, or longer than {_size(max_entry)}")
     return tuple(said)
+
+
+def retrying(plan: Plan, attempts: int, left: float, apart: float) -> str:
+    """A sentence saying how often another node is asked after a failed attempt; empty for what is not taken to nodes
+    one after the other.
+
+    Args:
+        attempts: the most that a call has.
+        left: retries that the budget pays for now.
+        apart: retries that it pays for now after errors that the call itself may be at fault for.
+    """
+    if plan.local is not None or plan.rule.kind == "send":
+        return ""
+    if not plan.repeat:
+        return "the call may have an effect: another node is asked only where the first one certainly did not get it"
+    return (
+        f"after a failed attempt another node is asked, {attempts} attempts in all at the most; the budget pays for "
+        f"{max(0, int(left))} more retries now, for {max(0, int(apart))} after errors that the call may be at fault for"
+    )
 
 
 def _surely(plan: Plan) -> tuple[str, ...]:

@@ -30,7 +30,8 @@ def sample_of(**more: Any) -> ErrorSample:
         "request": "abc-1",
         "params": '[26,{"a":1}]',
     }
-    told = {"message": "no answer within 10 s", "node": "b", "seconds": 10.0, "attempts": attempts}
+    told = {"message": "no answer within 10 s", "node": "b", "seconds": 10.0, "attempts": attempts,
+            "stopped": "the budget for retries was used up"}  # fmt: skip
     return ErrorSample(**{**about, **told, **more})
 
 

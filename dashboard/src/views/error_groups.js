@@ -59,6 +59,7 @@ function sampleOf(sample) {
     sample.params ? h("pre.answer.params", { tabindex: "0", "aria-label": "Params" }, sample.params) : null,
     sample.params_note ? h("p.quiet", `Params: ${sample.params_note}.`) : null,
     attempts(sample),
+    sample.stopped ? h("p.quiet", `Asked no further: ${sample.stopped}.`) : null,
   );
 }
 

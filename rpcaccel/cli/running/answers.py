@@ -71,6 +71,7 @@ def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         return
     yield from _named("nodes", _candidates(found), "none")
     yield from _named("not asked", (node["why"] for node in found["refused"]), "")
+    yield from _named("retries", [found["retries"]] if found["retries"] else [], "")
 
 
 def _named(name: str, texts: Iterator[str] | list[str], otherwise: str) -> Iterator[tuple[str, str]]:

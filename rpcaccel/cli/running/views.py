@@ -183,5 +183,7 @@ def _samples(group: dict[str, Any]) -> Iterator[str]:
         for attempt in sample["attempts"]:
             end = f"{attempt['end']} after {terminal.milliseconds(attempt['seconds'])}"
             yield f"  attempt  node {attempt['node']}, {end}: {attempt['said'] or '–'}"
+        if sample["stopped"]:
+            yield f"  no more  {sample['stopped']}"
     if not group["samples"]:
         yield "no call of it was kept whole"

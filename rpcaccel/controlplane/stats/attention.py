@@ -114,6 +114,9 @@ def failing_networks(minute: Window | None, log: ErrorLog, settings: ErrorsSetti
             continue
         over = "minute" if minute.seconds > CALLS_SECONDS * 0.9 else f"{minute.seconds:.0f} s"
         text = f"{network}: {share * 100:.3g} % of the calls failed in the last {over} ({failed} of {accepted})"
+        unpaid = sum(cell.unpaid for cell in minute.passed.networks if cell.network == network)
+        if unpaid:
+            text += f", {unpaid} retries were not made because their budget was used up"
         level: Literal["bad", "warn"] = "bad" if share >= settings.bad else "warn"
         found.append(Notice(level, network, text + _mostly(log, network, now), "failing"))
     return found

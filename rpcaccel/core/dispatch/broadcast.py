@@ -57,6 +57,8 @@ class Broadcast:
 
     __slots__ = ("_again", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_settings", "accepted", "doubt",
                  "hash", "open", "steps", "told", "tried")  # fmt: skip
+    stopped = ""
+    """As in a Dispatch; nothing is said of a transaction."""
 
     def __init__(
         self, chooser: NodeChooser, budget: Budget, settings: BroadcastSettings, *, ends: float, hash: bytes | None

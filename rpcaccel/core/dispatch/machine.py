@@ -40,7 +40,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from rpcaccel.core.dispatch.dispatch_policy import NO_RANK, DispatchSettings, Settle, dispatch_settings, error_rank
-from rpcaccel.core.dispatch.retry_budget import Budget
+from rpcaccel.core.dispatch.retry_budget import Budget, unpaid
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer, error_parts
@@ -65,6 +65,14 @@ LEGAL_EVENTS: dict[CallState, frozenset[str]] = {
 }
 """Which events are legal in which state; `answered` and `failed` also need a running attempt, `tick` a finite `due`."""
 _READY, _RUNNING, _PAUSING, _SETTLED = CallState  # looked up once (core.plan.planner)
+
+
+EVERYWHERE = "every node would say the same"
+ONCE = "the call may have had an effect, and is not sent twice"
+SECONDED = "a second node said the same"
+NOBODY = "no other node could be asked"
+LATE = "no time was left for another node"
+"""Why no further node is asked after an attempt that failed."""
 
 
 class IllegalEvent(Exception):
@@ -156,6 +164,8 @@ class Dispatch(Struct, eq=False):
     """The attempts that failed: who, and how."""
     due: float = inf
     """When a tick is wanted (monotonic seconds); infinite: never."""
+    stopped: str = ""
+    """Why no further node was asked after an attempt that failed; empty before that, and after a success."""
     doubted: Settle | None = None
     """The result that says that there is nothing, once another node was asked about it as well."""
     hedged: bool = False
@@ -215,7 +225,7 @@ class Dispatch(Struct, eq=False):
         self.due = inf
         if self.state is _PAUSING:
             node = self.chooser.next((), now) if now < self.ends else None
-            return self._give_up(now) if node is None else self._attempt(node, now)  # its own count has paid
+            return self._give_up(now, NOBODY) if node is None else self._attempt(node, now)  # its own count has paid
         if self.doubted is not None:
             return self._settle(self.doubted)
         if self._silent_since is not None:
@@ -291,23 +301,24 @@ class Dispatch(Struct, eq=False):
         if row.retry == "never" or not (row.retry == "always" or self.plan.repeat or not failure.sent):
             if row.breaker == "success" and not self.plan.rule.known:
                 self.budget.found(self.plan.method, now)
+            self.stopped = EVERYWHERE if row.retry == "never" else ONCE
             return self._settle(Settle(answer, failure, node))
         # 3. Another attempt is under way, which may still do better.
         if self._running:
             return None
         # 4. A second node said the same, and a third one is not to be asked.
         if row.retry == "one-other" and len(self.tried) > 1:
-            return self._give_up(now)
+            return self._give_up(now, SECONDED)
         # 5. The block is not there yet: other nodes have a count of their own, and then there are pauses.
         if failure.kind is FailureKind.NODE_BEHIND:
             return self._look_further(node, failure, now)
         # 6. The attempts or the time are used up, or there is nobody to be asked.
         self._lacking += failure.kind in LACKING
-        if self._counted() >= self.settings.attempts or self.ends - now <= _SOON:
-            return self._give_up(now)
-        successor = self._successor(node, failure.kind, now)
+        if self._counted() >= self.settings.attempts:
+            return self._give_up(now, f"the attempts of a call were used up (attempts = {self.settings.attempts})")
+        successor = None if self.ends - now <= _SOON else self._successor(node, failure.kind, now)
         if successor is None:
-            return self._give_up(now)
+            return self._give_up(now, LATE if self.ends - now <= _SOON else NOBODY)
         # 7. The successor is asked, if the budget pays for that.
         return self._pay_and_start(successor, node, failure, now)
 
@@ -323,14 +334,14 @@ class Dispatch(Struct, eq=False):
             settings = dispatch_settings(settings, self.plan, self.nodes)
         self._behind += 1
         if self.ends - now <= _SOON:
-            return self._give_up(now)
+            return self._give_up(now, LATE)
         node = self.chooser.next(self.tried, now) if self._behind <= settings.behind_attempts else None
         if node is not None:
             return self._pay_and_start(node, behind, failure, now)
         self._pauses += 1
         pause = settings.pause(self._pauses)
         if pause is None or now + pause >= self.ends:
-            return self._give_up(now)
+            return self._give_up(now, NOBODY if pause is None else LATE)
         self.state = _PAUSING
         self.due = now + pause
         return None
@@ -360,7 +371,7 @@ class Dispatch(Struct, eq=False):
     def _pay_and_start(self, node: Node, failed: Node, after: Failure, now: float) -> NextStep:
         unknown = "" if self.plan.rule.known else self.plan.method
         if not self.budget.retry(after, now, unknown=unknown, shut=not failed.breaker.allows(now), told=True):
-            return self._give_up(now)
+            return self._give_up(now, unpaid(after, unknown=unknown))
         self.due = inf  # a hedge beside an attempt that is itself a second one would be a third
         self.hedged = False
         return self._attempt(node, now)
@@ -370,7 +381,8 @@ class Dispatch(Struct, eq=False):
         if rank > self._best_rank:
             self._best, self._best_rank = end, rank
 
-    def _give_up(self, now: float) -> NextStep:
+    def _give_up(self, now: float, why: str) -> NextStep:
+        self.stopped = why
         if len(self.tried) > 1 and not self.plan.rule.known:
             self.budget.in_vain(self.plan.method, now)
         elif len(self.tried) > 1 and self._best is not None and self._best.failure is not None:

@@ -51,6 +51,8 @@ class Forwarded(Struct, frozen=True, kw_only=True):
     """The attempts that failed: the node's id, and how."""
     legs: tuple[Leg, ...] = ()
     """The attempts, where it took more than one or the only one failed."""
+    stopped: str = ""
+    """Why no further node was asked after an attempt that failed; empty where none failed, or another is to follow."""
     forced: bool = False
     """No node was fit, so the least bad was asked."""
     proved: str = ""
@@ -88,6 +90,8 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """The steps of the call and their durations in seconds, in order."""
     legs: tuple[Leg, ...] = ()
     """The attempts, if there was more than one or the only one failed."""
+    stopped: str = ""
+    """As in `Forwarded`."""
     doubtful: bool = False
     """Is the result one that must not be kept, although the client gets it?"""
     judged: FailureKind | None = None
@@ -185,6 +189,7 @@ def failed(forwarded: Forwarded, head: int, steps: tuple[tuple[str, float], ...]
         kind=failure.kind,
         steps=steps,
         legs=forwarded.legs,
+        stopped=forwarded.stopped,
     )
 
 

@@ -26,6 +26,16 @@ NAMES_BYTES = 65_536
 """Bytes for the names of such methods, because clients can invent names."""
 
 
+def unpaid(after: Failure, *, unknown: str = "") -> str:
+    """Which part of the budget was used up when the attempt after a failed one was not paid; arguments as for
+    `Budget.retry`."""
+    if unknown:
+        return "too many methods that no rule names were looked for on every node in vain lately"
+    if policy(after.kind).pays == "apart":
+        return "the budget for errors that the call may be at fault for was used up"
+    return "the budget for retries was used up"
+
+
 class Budget:
     """Allows extra sends over the last `span` seconds: `share` of the calls, plus `floor` a second.
 
@@ -158,13 +168,15 @@ class Budget:
         if policy(after.kind).pays == "apart":
             self._counts.bump(_FAILED_AGAIN, now)
 
-    def _apart(self, now: float, unproven: int) -> bool:
+    def left_apart(self, now: float, unproven: int = UNPROVEN) -> float:
+        """Retries at `now` that are paid apart, because clients can provoke them; `unproven` of them in any case while
+        none of the last ones failed again."""
         counts = self._counts.totals(now)
-        whole = self._whole(counts)
-        allowed = (
-            SEPARATE_SHARE * whole if counts[_FAILED_AGAIN] or not whole else max(SEPARATE_SHARE * whole, unproven)
-        )
-        paid = allowed - counts[_APART] >= 1.0
+        allowed = SEPARATE_SHARE * self._whole(counts)
+        return (max(allowed, unproven) if allowed and not counts[_FAILED_AGAIN] else allowed) - counts[_APART]
+
+    def _apart(self, now: float, unproven: int) -> bool:
+        paid = self.left_apart(now, unproven) >= 1.0
         if paid:
             self._counts.bump(_APART, now)
         else:

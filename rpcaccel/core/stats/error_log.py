@@ -77,6 +77,8 @@ class ErrorSample(Struct, frozen=True, kw_only=True):
     node: str
     seconds: float
     attempts: tuple[ErrorAttempt, ...] = ()
+    stopped: str = ""
+    """Why no further node was asked; empty where no attempt failed."""
 
 
 class ErrorKey(NamedTuple):

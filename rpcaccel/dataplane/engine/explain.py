@@ -7,7 +7,16 @@ from math import isinf
 from rpcaccel.config.sections import WebSocketSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.dispatch import sole_fetch
-from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping, living, proving
+from rpcaccel.core.explanation import (
+    Candidate,
+    Explanation,
+    HeldAnswer,
+    RefusedNode,
+    keeping,
+    living,
+    proving,
+    retrying,
+)
 from rpcaccel.core.live.subscription import Replay
 from rpcaccel.core.nodes.eligibility import explain
 from rpcaccel.core.nodes.node import Node
@@ -57,6 +66,7 @@ async def explanation(
         nodes=nodes,
         refused=refused,
         forced=forced,
+        retries="" if live or refusal else _retries(network, plan),
         proof=proof,
         live=live,
     )
@@ -72,6 +82,12 @@ def _keeping(engine: Engine, network: Network, plan: Plan) -> tuple[str, ...]:
     return *said, sole_fetch.sentence(
         plan.rule, network.pool.nodes, engine.store_pace.ewma, engine.single_flight, priced=priced
     )
+
+
+def _retries(network: Network, plan: Plan) -> str:
+    pool = network.pool
+    budget, now = pool.budget, pool.clock()
+    return retrying(plan, pool.settings.attempts, budget.left(now), budget.left_apart(now))
 
 
 def _origin(network: Network, plan: Plan) -> str:

@@ -345,6 +345,7 @@ class FetchContext(ABC):
                 kind=forwarded.failure.kind if forwarded.failure is not None else None,
                 steps=steps,
                 legs=forwarded.legs,
+                stopped=forwarded.stopped,
             )
         result = bytes(answer.result)
         if plan.rule.kind == "filter-new":

@@ -156,6 +156,7 @@ class ErrorNotes:
                 ErrorAttempt(leg.node, leg.start, leg.seconds, leg.end, words(leg.said))
                 for leg in outcome.legs[:MAX_SAMPLE_ATTEMPTS]
             ),
+            stopped=outcome.stopped,
         )
 
     def _params(self, rule: Rule, asked: bytes) -> tuple[str, str]:

@@ -280,6 +280,7 @@ def concluded(
         tried=machine.tried,
         steps=machine.steps,
         legs=tuple([one.leg(made[0].began) for one in made]) if len(made) > 1 or (made and made[0].said) else (),
+        stopped=machine.stopped,
         forced=forced,
     )
 

@@ -56,6 +56,7 @@ async def test_errors_are_told_apart_by_whose_doing_they_are_and_a_group_opens_t
     await expect(sample).to_contain_text("request abc-1")
     await expect(sample.locator(".params")).to_have_text('[26,{"a":1}]')
     await expect(sample.locator(".attempts tbody tr")).to_contain_text("no answer within 10 s")
+    await expect(sample).to_contain_text("Asked no further: the budget for retries was used up.")
     await groups(page).get_by_role("button", name=TIMEOUT.method).click()
 
     await page.get_by_role("button", name="refused", exact=True).click()

@@ -24,6 +24,7 @@ FOUND = {
     ],
     "nodes": [{"id": "a", "head": 9, "in_flight": 0, "latency": 0.002, "preferred": True}],
     "refused": [{"id": "b", "why": "b is gone"}], "live": [], "proof": "proved so",
+    "retries": "again so",
 }  # fmt: skip
 
 
@@ -34,7 +35,7 @@ def test_everything_that_is_known_is_told() -> None:
         "key: k (on disk and in Redis as well)", "in the memory of w1, as long as there is room", "not served any more",
         "on disk, as long as there is room: 7 bytes", "in Redis, for 3.0 s more", "under way", "kept so",
         "1. a: head 9, 0 in flight, 2.0 ms", "want of a better",
-        "not asked: b is gone", "proof: proved so",
+        "not asked: b is gone", "proof: proved so", "retries: again so",
     ):  # fmt: skip
         assert part in text
 

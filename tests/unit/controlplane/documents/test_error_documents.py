@@ -10,7 +10,7 @@ from rpcaccel.controlplane.stats.attention import failing_networks, most
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.failure import FailureKind, policy
-from rpcaccel.core.stats.counters import OTHER, AnswerSource
+from rpcaccel.core.stats.counters import OTHER, AnswerSource, NetworkCell
 from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews, ErrorsSeen, UnknownMethod
 from rpcaccel.core.stats.tally import Tally
 from tests.support.described_answers import sent
@@ -71,6 +71,13 @@ def test_the_sentence_says_what_most_failures_have_in_common() -> None:
         "harmony-s0: 6.25 % of the calls failed in the last minute (64 of 1024): "
         "most from node b (no answer in time), method hmyv2_getBlockByNumber, client shop",
     )
+
+
+def test_the_sentence_says_how_many_retries_were_not_paid() -> None:
+    window = passed(960, failed=64)
+    window.passed.networks.extend([NetworkCell(NETWORK, unpaid=30), NetworkCell("other", unpaid=9)])
+    (notice,) = failing_networks(window, ErrorLog(), SETTINGS, NOW)
+    assert notice.text.endswith("(64 of 1024), 30 retries were not made because their budget was used up")
 
 
 def test_the_sentence_names_nothing_that_has_no_more_than_half() -> None:

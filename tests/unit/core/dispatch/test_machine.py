@@ -299,6 +299,30 @@ def test_however_many_nodes_lack_a_block_they_are_asked_again_after_pauses(nodes
         3 a says node-behind -> end node-behind""")
 
 
+@pytest.mark.parametrize(
+    ("options", "script", "why"),
+    [
+        ({}, "-> ask a; 1 a ok -> end well", ""),
+        ({"count": 0}, "-> end no-node", ""),
+        ({}, "-> ask a; 1 a says revert -> end revert", "every node would say the same"),
+        ({"repeat": False}, "-> ask a; 1 a fails timeout -> end timeout", "may have had an effect"),
+        ({}, "-> ask a; 1 a fails call-refused -> ask b; 1 b fails call-refused -> end call-refused", "second node"),
+        ({"attempts": 1}, "-> ask a; 1 a fails timeout -> end timeout", "used up (attempts = 1)"),
+        ({"ends": 1.0}, "-> ask a; 1 a fails timeout -> end timeout", "no time was left"),
+        ({"count": 1}, "-> ask a; 1 a fails timeout -> end timeout", "no other node could be asked"),
+        ({"count": 1}, "-> ask a; 1 a says node-behind -> end node-behind", "no other node could be asked"),
+        ({"count": 1, "behind_pause": 6.0, "ends": 2.0}, "-> ask a; 0.1 a says node-behind -> end node-behind",
+         "no time was left"),
+        ({"budget": no_budget()}, "-> ask a; 1 a fails timeout -> end timeout", "the budget for retries was used up"),
+        ({"budget": no_budget()}, "-> ask a; 1 a says unknown -> end unknown",
+         "the budget for errors that the call may be at fault for was used up"),
+    ],
+)  # fmt: skip
+def test_why_no_further_node_was_asked_is_told(options: dict[str, Any], script: str, why: str) -> None:
+    stopped = Run(**options).play(script).machine.stopped
+    assert (why in stopped) if why else stopped == ""
+
+
 def test_an_attempt_gets_what_the_node_allows_and_never_more_than_is_left() -> None:
     run = Run(ends=12.0).play("-> ask a\n10 a fails timeout -> ask b\n12 b fails timeout -> end timeout")
     assert [asked.timeout for asked in run.asked] == [10.0, 2.0]
@@ -322,6 +346,7 @@ def test_methods_that_no_table_describes_are_looked_for_until_too_many_of_them_w
         while run.state is CallState.RUNNING:
             sends += 1
             run.answered(run.attempts, ERROR, FailureKind.METHOD_MISSING, 0.1)
+    assert "methods that no rule names" in run.stopped
     assert sends == 1000 + 10 * 2
     assert (budget.left(0.1), budget.refused) == (10.0, 0)
 

@@ -59,6 +59,23 @@ async def test_how_an_answer_is_judged_follows_from_the_chain_and_the_settings()
         assert "the chain's headers cannot be rebuilt" in (await explained(proxy, *asked)).proof
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (("eth_getBalance", ADDRESS, "latest"), "3 attempts in all at the most; the budget pays for 30 more retries "
+         "now, for 64 after errors"),
+        (("eth_newBlockFilter",), "where the first one certainly did not get it"),
+        (("eth_chainId",), ""),
+        (("eth_sendRawTransaction", "0x00"), ""),
+        (("admin_peers",), ""),
+    ],
+)  # fmt: skip
+async def test_how_often_another_node_would_be_asked_is_told(call: tuple[str, ...], said: str) -> None:
+    async with ethereum_nodes(2) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
+        retries = (await explained(proxy, *call)).retries
+        assert (said in retries) if said else retries == ""
+
+
 async def test_a_head_answer_is_held_for_some_seconds_only() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         await proxy.call("eth_gasPrice")

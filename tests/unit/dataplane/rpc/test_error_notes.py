@@ -220,6 +220,7 @@ async def test_a_sample_tells_whose_call_it_was_and_what_each_node_said() -> Non
     assert group.nodes == {sample.node: 1}
     assert [(attempt.end, attempt.said) for attempt in sample.attempts] == [("unknown", "shard 9 is on holiday")] * 2
     assert {attempt.node for attempt in sample.attempts} == {node.name for node in nodes}
+    assert sample.stopped == "no other node could be asked"
 
 
 async def test_the_only_attempt_of_a_call_is_told_when_it_failed() -> None:
