@@ -1,13 +1,13 @@
 // The bar at the bottom: what is collected, to be applied together or discarded; and then who has it, with Undo in
 // reach.
 
-import { describe, named } from "./described.js";
+import { describe } from "./described.js";
 import { h, redraw, setText, state } from "./dom.js";
 import { button } from "./parts.js";
 import { confirmed } from "./popups.js";
 import { store } from "./store.js";
 import { weightsAfter } from "./weights.js";
-import { WAYS, danger, sentence } from "./wording.js";
+import { WAYS, changeText, danger, sentence } from "./wording.js";
 
 const NOBODY = "local"; // the author of changes where there are no accounts
 const STAYS = 20000;
@@ -114,7 +114,7 @@ export class Bar {
       state(keys.length ? "warn" : "idle", ""),
       h("b", line.by && line.by !== NOBODY ? line.by : "Somebody"),
       ` changed ${line.via === "page" ? "on another page" : (WAYS[line.via] ?? `by ${line.via}`)}: `,
-      line.difference.map(({ path, before, after }) => sentence(named(path), before, after)).join("; ") || line.text,
+      changeText(line),
       h("span.quiet", ` · revision ${line.revision} `),
       keys.length ? ["Your change of it is not applied yet; applied, it replaces theirs. ", theirs] : null,
     );
@@ -147,7 +147,7 @@ export class Bar {
           "p",
           state("good", ""),
           h("b", `Revision ${revision}: `),
-          `${store.applied.text} `,
+          `${changeText(store.applied)} `,
           h(
             "span.quiet",
             `· ${adopted} of ${workers.length} ${workers.length === 1 ? "worker has" : "workers have"} it${late.length ? `, not yet ${late.join(", ")}` : ""}${note ? ` · ${note}` : ""}`,

@@ -3,6 +3,7 @@
 import { endWith, h, setText } from "./dom.js";
 import { NONE, clock, joined, moment } from "./format.js";
 import { timeSpan } from "./timespan.js";
+import { changeText } from "./wording.js";
 
 let known = [];
 
@@ -19,7 +20,7 @@ const marks = () => known;
 /** What was changed within `reach` seconds of a time, in a sentence; null when nothing was. */
 export function marksAt(time, reach) {
   const near = known.filter(({ at }) => Math.abs(at - time) <= reach);
-  return near.length ? near.map(({ at, by, text }) => `${clock(at)} ${by}: ${text}`).join("; ") : null;
+  return near.length ? near.map((line) => `${clock(line.at)} ${line.by}: ${changeText(line)}`).join("; ") : null;
 }
 
 const { uPlot } = globalThis; // a classic script of index.html

@@ -1,6 +1,6 @@
 // Changes of the settings in words.
 
-import { inWords, nameOf } from "./described.js";
+import { inWords, nameOf, named } from "./described.js";
 import { joined, percent, plural, rate } from "./format.js";
 
 /** How an operator may have answers kept. */
@@ -29,6 +29,9 @@ export const WAYS = {
   start: "at the start",
 };
 
+/** There was none: on the page it is not defined, in the record of changes null. */
+const missing = (before) => before === undefined || before === null;
+
 const NAMES = { balancer: "balancer", hash_key: "hash key", weight: "weight", drain: "drain" };
 
 /** "alice: rate 0 → 5" of the holders of keys. */
@@ -36,7 +39,7 @@ function ofClient(name, what, before, after, path) {
   if (!what)
     return after === null
       ? `client ${name}: remove`
-      : before === undefined
+      : missing(before)
         ? `client ${name}: a new key`
         : `client ${name}: changed`;
   if (what === "enabled") return `client ${name}: ${after ? "enable" : "disable"} its keys`;
@@ -49,7 +52,7 @@ function ofClient(name, what, before, after, path) {
 function ofWebhook(name, what, before, after, path) {
   if (what === "url" || what === "headers") return `webhook ${name}: another ${what === "url" ? "address" : "header"}`;
   if (what) return `webhook ${name}: ${changed(path, before, after)}`;
-  return `webhook ${name}: ${after === null ? "remove" : before === undefined ? "add" : "changed"}`;
+  return `webhook ${name}: ${after === null ? "remove" : missing(before) ? "add" : "changed"}`;
 }
 
 /** "Memory 256 MB → 512 MB" */
@@ -80,7 +83,7 @@ export function sentence(path, before, after) {
   if (!what)
     return after === null
       ? `network ${network}: remove`
-      : before === undefined
+      : missing(before)
         ? `network ${network}: add with ${plural(Object.keys(after.nodes).length, "node")}`
         : `network ${network}: changed`;
   if (what === "rules" && id) return `${id}: kept ${ruleWords(before)} → ${ruleWords(after)}`;
@@ -89,10 +92,20 @@ export function sentence(path, before, after) {
   if (what === "routes") return `${network}: routes ${routesText(before)} → ${routesText(after)}`;
   if (what !== "nodes") return `${network}: ${changed(path, before, after, NAMES[what])}`;
   if (after === null && !rest.length) return `node ${id}: remove`;
-  if (!rest.length) return before === undefined ? `node ${id}: add ${after.url}` : `node ${id}: changed`;
+  if (!rest.length)
+    return missing(before) ? `node ${id}: add ${after.url}, weight ${after.weight ?? 1}` : `node ${id}: changed`;
   if (rest[1] === "costs") return `node ${id}: ${changed(path, before, after, `cost of ${rest[2]}`)}`;
   if (rest[0] === "drain") return `node ${id}: ${after ? "drain" : "end draining"}`;
   return `node ${id}: ${changed(path, before, after)}`;
+}
+
+const TOLD = 8; // edits of a line; the table of a line has all of them
+
+/** A line of the record of changes, in the words in which the bar told it. */
+export function changeText({ difference = [], text, action }) {
+  const said = difference.slice(0, TOLD).map(({ path, before, after }) => sentence(named(path), before, after));
+  if (difference.length > TOLD) said.push(`${difference.length - TOLD} more`);
+  return said.join("; ") || text || action;
 }
 
 /** The sentence that an edit deserves to be asked about before it is applied, or null. */

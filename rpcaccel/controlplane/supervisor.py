@@ -381,6 +381,9 @@ class Supervisor:
         suspects = self.disagreements.suspects()
         wrong = [Notice("bad", f"{network}/{node}", text, "contradicted") for network, node, text in suspects]
         told = [Notice("warn", "rpcaccel", text) for text in texts]
+        if self.ledger.refused_file:
+            text = f"the config file was not taken over, earlier settings are in force: {self.ledger.refused_file}"
+            told.insert(0, Notice("bad", "settings", text, "config file"))
         return [*wrong, *self._certificates.notices(), *told, *self._exchange.notices(), *self.alerts.notices()]
 
     def _host_report(self) -> HostReport:

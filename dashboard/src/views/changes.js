@@ -1,14 +1,14 @@
 // What was changed, by whom, and the way back.
 
 import { change, read } from "../api.js";
-import { describe, inWords, named } from "../described.js";
+import { about, describe, inWords, named } from "../described.js";
 import { h, redraw, setText, state } from "../dom.js";
 import { moment, plural } from "../format.js";
 import { button, hint, quiet, section } from "../parts.js";
 import { confirmed } from "../popups.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
-import { WAYS, routesText } from "../wording.js";
+import { WAYS, changeText, routesText } from "../wording.js";
 
 const SHORT = 40;
 const empty = (value) =>
@@ -17,7 +17,9 @@ const empty = (value) =>
 /** Hashes say nothing to anybody; how many there are does. */
 const keys = (hashes) => plural(hashes.length, "key");
 
-/** A table as its members that say something, anything else as its setting is written. */
+const usual = (path, value) => JSON.stringify(about(path)?.default) === JSON.stringify(value);
+
+/** A table as its members that say something else than usual, anything else as its setting is written. */
 function shown(path, value) {
   if (path.endsWith(".routes") && Array.isArray(value)) return routesText(value);
   if (path.endsWith(".hashes") && Array.isArray(value)) return keys(value);
@@ -25,7 +27,7 @@ function shown(path, value) {
     return inWords(named(path), value);
   return (
     Object.entries(value)
-      .filter(([, member]) => !empty(member))
+      .filter(([name, member]) => !empty(member) && !usual([...named(path), name], member))
       .map(([name, member]) =>
         name === "hashes"
           ? keys(member)
@@ -67,7 +69,7 @@ function detail() {
     const to = line.before ?? line.revision - 1;
     const agreed = await confirmed({
       title: `Go back to revision ${to}?`,
-      text: `The settings as they were before “${line.text}” come into force as a new revision; every change made since is taken back.`,
+      text: `The settings as they were before “${changeText(line)}” come into force as a new revision; every change made since is taken back.`,
       yes: "Go back",
     });
     if (agreed) await store.undo(to);
@@ -90,7 +92,7 @@ function changesTable() {
     key: (line) => `${line.at} ${line.revision} ${line.action}`,
     detail,
     columns: [
-      { title: "What", cell: (line) => h("span.words", line.text || line.action) },
+      { title: "What", cell: (line) => h("span.words", changeText(line)) },
       {
         title: "When",
         sort: (line) => line.at,

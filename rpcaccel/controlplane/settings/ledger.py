@@ -27,6 +27,7 @@ OF_THE_PROGRAM = ("listen", "tls_cert", "tls_key", "admin.listen", "admin.tls_ce
 """Settings that only a restart of the program changes, since they are used once at the start."""
 OF_A_WORKER = ("disk.path", "disk.read_timeout", "disk.queue", "redis", "http.keepalive", "http.max_header")
 """Settings that only new workers take over, as SIGHUP starts them."""
+READ_AGAIN = "the config file, read again"
 FIRST_REVISION = 1
 MAX_AUDIT_LINES = 200
 MAX_EARLIER, MAX_SAVED_EARLIER = 50, 10
@@ -172,6 +173,8 @@ class Ledger:
         """The last changes, refused ones included, oldest first."""
         self.met: tuple[str, ...] = ()
         """Sentences about flags or variables that contradict a change made at run time: which of the two holds."""
+        self.refused_file = ""
+        """Why the config file was not taken over when it was read again last; empty when it was, or never was read."""
         self.note = "" if self.origin.state else "changes live until the restart: there is no state file"
         self.publish: Publish = _nobody
         self.offer: Offer | None = None
@@ -316,14 +319,19 @@ class Ledger:
             try:
                 base = await asyncio.to_thread(self.origin.reread)
                 settings = await self._checked(lay(base, self.overlay()).settings)
-            except ConfigError as error:
+            except (ConfigError, InvalidSettingsError) as error:
+                self.refused_file = "; ".join(map(str, error.faults))
+                self._write("reload", author, self.revision, edits=(), reason=self.refused_file)
                 raise InvalidSettingsError(error.faults) from None
             before, self.base = self.base, base
             try:
-                return await self._make(settings, "reload", author)
-            except BaseException:
+                change = await self._make(settings, "reload", author)
+            except BaseException as error:
                 self.base = before
+                self.refused_file = str(error)
                 raise
+            self.refused_file = ""
+            return change
 
     async def take_over(self, overlay: Mapping[str, Any], author: Author) -> Change | None:
         """Adopt the overlay of another host instead of the one in force. The caller holds `changing`."""
@@ -390,7 +398,7 @@ class Ledger:
             via=author.via,
             action=action,
             outcome="refused" if reason else "adopted",
-            text=listing(edits),
+            text=listing(edits) or (READ_AGAIN if action == "reload" else ""),
             difference=edits,
             reason=reason,
             why=why,

@@ -267,6 +267,12 @@ async def test_sighup_reads_the_file_again_and_renews_the_workers_without_a_fail
         file.write_text("workers = ]")
         proxy.program.signal(signal.SIGHUP)
         await asyncio.to_thread(proxy.program.wait_for, "the config file is not adopted")
+
+        async def told() -> bool:
+            said = (await proxy.api("overview"))["attention"]
+            return any(one["text"].startswith("the config file was not taken over") for one in said)
+
+        await until("the page says so", told)
         assert (await served_by(proxy)).keys() == {a, b}
         assert await proxy.end() == 0
         assert "Traceback" not in proxy.program.output

@@ -105,7 +105,7 @@ async def test_an_edit_survives_a_change_made_elsewhere_and_nothing_may_be_chang
     assert in_force(control, "a") == 5
     await page.unroute("**/api/v1/settings")
     await page.get_by_role("button", name="Apply").click()
-    await expect(page.locator(".bar")).to_contain_text("networks.harmony-s0.nodes.a.weight: 5 -> 8")
+    await expect(page.locator(".bar")).to_contain_text("Revision 2: node a: weight 5 → 8")
 
     await expect(weight(page, "a")).to_be_enabled()
     await page.route("**/api/v1/session", lambda route: route.fulfill(status=500, json={"title": "out of order"}))
@@ -183,7 +183,7 @@ async def test_the_record_shows_who_changed_what_and_goes_back(page: Page, contr
         await page.get_by_role("button", name="Apply").click()
         await expect(page.locator(".bar")).to_contain_text("worker has it")
     await page.evaluate("location.hash = '#/changes'")
-    await page.get_by_role("button", name="weight: 5 -> 6").click()
+    await page.get_by_role("button", name="node a: weight 5 → 6").click()
     await expect(page.locator("tr.detail:visible")).to_contain_text("networks.harmony-s0.nodes.a.weight")
     await page.get_by_role("button", name="Go back to before this").click()
     await page.locator("dialog").get_by_role("button", name="Go back").click()

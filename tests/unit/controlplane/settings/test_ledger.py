@@ -214,12 +214,20 @@ async def test_a_reload_that_is_refused_or_cannot_be_read_leaves_the_old_file_in
     ledger = Ledger(made(), Origin("f", unreadable, state))
     with pytest.raises(InvalidSettingsError, match="cannot be read"):
         await ledger.reload(ME)
+    line = ledger.audit[-1]
+    assert (line.action, line.outcome, line.text) == ("reload", "refused", "the config file, read again")
+    assert "cannot be read" in line.reason
+    assert ledger.refused_file == line.reason
     ledger.origin = Origin("f", lambda: made(7), state)
     crew = Crew(ledger)
     crew.refusal = "no"
     with pytest.raises(RefusedError):
         await ledger.reload(ME)
     assert (ledger.base, weight(ledger)) == (made(), 1)
+    assert ledger.refused_file == "no"
+    crew.refusal = ""
+    await ledger.reload(ME)
+    assert ledger.refused_file == ""
     with pytest.raises(NoFileError):
         await Ledger(made()).reload(ME)
 
