@@ -70,8 +70,8 @@ _READY, _RUNNING, _PAUSING, _SETTLED = CallState  # looked up once (core.plan.pl
 EVERYWHERE = "every node would say the same"
 ONCE = "the call may have had an effect, and is not sent twice"
 SECONDED = "a second node said the same"
-NOBODY = "no other node could be asked"
-LATE = "no time was left for another node"
+NO_OTHER = "no other node could be asked"
+NO_TIME = "no time was left for another node"
 """Why no further node is asked after an attempt that failed."""
 
 
@@ -225,7 +225,7 @@ class Dispatch(Struct, eq=False):
         self.due = inf
         if self.state is _PAUSING:
             node = self.chooser.next((), now) if now < self.ends else None
-            return self._give_up(now, NOBODY) if node is None else self._attempt(node, now)  # its own count has paid
+            return self._give_up(now, NO_OTHER) if node is None else self._attempt(node, now)  # its own count has paid
         if self.doubted is not None:
             return self._settle(self.doubted)
         if self._silent_since is not None:
@@ -318,7 +318,7 @@ class Dispatch(Struct, eq=False):
             return self._give_up(now, f"the attempts of a call were used up (attempts = {self.settings.attempts})")
         successor = None if self.ends - now <= _SOON else self._successor(node, failure.kind, now)
         if successor is None:
-            return self._give_up(now, LATE if self.ends - now <= _SOON else NOBODY)
+            return self._give_up(now, NO_TIME if self.ends - now <= _SOON else NO_OTHER)
         # 7. The successor is asked, if the budget pays for that.
         return self._pay_and_start(successor, node, failure, now)
 
@@ -334,14 +334,14 @@ class Dispatch(Struct, eq=False):
             settings = dispatch_settings(settings, self.plan, self.nodes)
         self._behind += 1
         if self.ends - now <= _SOON:
-            return self._give_up(now, LATE)
+            return self._give_up(now, NO_TIME)
         node = self.chooser.next(self.tried, now) if self._behind <= settings.behind_attempts else None
         if node is not None:
             return self._pay_and_start(node, behind, failure, now)
         self._pauses += 1
         pause = settings.pause(self._pauses)
         if pause is None or now + pause >= self.ends:
-            return self._give_up(now, NOBODY if pause is None else LATE)
+            return self._give_up(now, NO_OTHER if pause is None else NO_TIME)
         self.state = _PAUSING
         self.due = now + pause
         return None
