@@ -334,12 +334,12 @@ async def _result(
     plan = network.plan(ask.method, ask.params)
     key = plan.flight_key or b"%b:%b" % (network.name.encode(), plan.params)
     if ask.how == "agreed":
-        outcome = await shared.flights.fly(b"agreed:" + key, partial(_agreed, shared, network, plan, origin))
+        outcome = await shared.flights.fly(key + b":agreed", partial(_agreed, shared, network, plan, origin))
     elif (known := _known(shared, network, ask)) is not None or ask.how == "memory":
         return known
     elif ask.how == "header":
         work = partial(_header, shared, network, plan, origin, ends)
-        outcome = await shared.flights.fly(b"header:" + key, work)
+        outcome = await shared.flights.fly(key + b":header", work)
     else:
         outcome = await shared.outcome(network, plan, origin)
     wanting = outcome.judged is not None or (ask.how == "proved" and not outcome.proved)

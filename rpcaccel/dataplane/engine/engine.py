@@ -218,6 +218,8 @@ class Engine(FetchContext):
             return None
         if (held := self.holder(network, plan)) is not None:
             return held[0]
+        if plan.rule.unkept:
+            return None
         method, now = network.chain.provable.receipts_method, pool.clock()
         known = contents.wants_all(plan, network.view.final, self.clock())
         if known is None or not method:
@@ -241,7 +243,7 @@ class Engine(FetchContext):
             entry, source = await store_lookup.stored(self, network, plan)
             if entry is not None:
                 return Outcome(source=source, result=entry.result, block=plan.head, proved=entry.proved)
-        key = (whole.flight_key or b"") + b":whole"  # begins with the network, by which flights are detached
+        key = (whole.flight_key or b"") + b":whole"
         outcome = await self.flights.fly(key, lambda: self._opened(network, whole, origin, ends))
         sound = outcome.result is not None and not outcome.doubtful
         if not sound or (whole.key is not None and self._kept(network, whole) is None):

@@ -285,7 +285,7 @@ class _Work:
             return await self._joined(plan, run, parts)
         if plan.flight_key is None:
             return await self._ask(plan, run)
-        return await self._ranges.flights.fly(b"run:" + plan.flight_key, lambda: self._ask(plan, run))
+        return await self._ranges.flights.fly(plan.flight_key + b":run", lambda: self._ask(plan, run))
 
     async def _ask(self, plan: Plan, run: Sequence[Piece]) -> Outcome:
         outcome = await self._carry(plan)

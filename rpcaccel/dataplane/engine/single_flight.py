@@ -209,7 +209,8 @@ class Flights:
         return f"<flights {len(self)} under way, {self.started} begun, {self.joined} joined>"
 
     async def fly(self, key: bytes, begin: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
-        """The outcome of the flight of `key`. If none is under way, one begins that carries `begin()`."""
+        """The outcome of the flight of `key`, which begins as the key of a call does, so that it is detached with the
+        flights of its network. If none is under way, one begins that carries `begin()`."""
         flight = self.running.get(key)
         if flight is None:
             return await CarriedFlight(flights=self, key=key, work=begin()).outcome()

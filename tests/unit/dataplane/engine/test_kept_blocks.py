@@ -14,10 +14,10 @@ import pytest
 from rpcaccel.core.cache.block_contents import APART_SECONDS
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.plan.rules import Bulkhead
-from rpcaccel.simnode.chain.sim_chain import WallClock
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_chain, running
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.dataplane.gate import Gate
 from tests.support.proxy import Proxy, Reply, proxying
 from tests.support.waiting import until
 
@@ -165,18 +165,6 @@ async def test_all_receipts_are_fetched_only_where_their_method_may_be_called() 
         for one in await hashes_of(proxy, FULL):
             await same(proxy, RECEIPT, one)
         assert proxy.asked(RECEIPTS) == 0
-
-
-class Gate(WallClock):
-    """Has nodes whose answers take a while take until `open` is set; `reached` is set by the first of them."""
-
-    def __init__(self) -> None:
-        self.reached, self.open = asyncio.Event(), asyncio.Event()
-        self.sleep = self._wait  # type: ignore[assignment]
-
-    async def _wait(self, _seconds: float) -> None:
-        self.reached.set()
-        await self.open.wait()
 
 
 async def test_what_was_under_way_when_a_branch_was_left_is_taken_out_of_no_block() -> None:

@@ -14,8 +14,9 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.plan.block_range import MOST_TRACES
 from rpcaccel.simnode.methods.log_methods import TRACES_UNASKED
 from rpcaccel.simnode.server.envelope import RequestItem
-from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes, running
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.dataplane.gate import Gate
 from tests.support.dataplane.saying import saying
 from tests.support.proxy import Proxy, Reply, proxying
 
@@ -180,6 +181,19 @@ async def test_the_error_of_a_piece_is_the_calls_and_the_others_stay_kept() -> N
         asked(nodes)
         assert (await same(proxy, BLOCKS, 0, 99, {})).cache == "partial; cached=50; of=100"
         assert [last - first + 1 for first, last in asked(nodes)] == [50]
+
+
+async def test_a_run_under_way_is_detached_with_the_other_flights_of_its_network() -> None:
+    gate = Gate()
+    async with running(harmony_chain(200), 1, clock=gate, latency="1ms") as nodes, proxying(nodes) as proxy:
+        asked = asyncio.ensure_future(proxy.call(BLOCKS, 10, 49, {}))
+        await gate.reached.wait()
+        flights = proxy.worker.engine.flights
+        assert len(flights) == 2, "of the range, and of its run"
+        flights.detach(Selection(network="harmony-s0").matches)
+        assert len(flights) == 0
+        gate.open.set()
+        assert len((await asked).result) == 40
 
 
 async def test_identical_and_overlapping_ranges_under_way_share_their_calls() -> None:
