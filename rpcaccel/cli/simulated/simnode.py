@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -51,6 +53,11 @@ def simnode(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 ) -> int:
     """Run a simulated node: deterministic from its seed, truthful, with faults to turn on while it runs.
 
+    Processes of one chain (equal --seed, --kind, --shard, --block-time) share
+    what clients send, until the last of them ends: in rpcaccel-simnode-...
+    of the directory for temporary files (TMPDIR), 16 MB at the most. They
+    share neither knobs nor reorganisations.
+
     Examples:
     rpcaccel simnode --port 9500 --latency jitter:40ms+10ms
     rpcaccel simnode --kind ethereum --block-time 2s
@@ -59,32 +66,48 @@ def simnode(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     curl -d '{"lies": {"old_state": 0.01}}' http://127.0.0.1:9500/simnode/knobs
     curl -d '{"push_faults": {"drop": 0.2}}' http://127.0.0.1:9500/simnode/knobs
     """
+    from rpcaccel.dataplane import output
+    from rpcaccel.simnode.chain.shared_sends import NotShared
+
     spec: dict[str, Any] = {"seed": seed, "shard": shard}
+    folder = Path(tempfile.gettempdir())
     if block_time:
         spec["block_time"] = seconds_of(block_time, "--block-time", some=True)
     try:
-        node = build(kind, spec, port=port, tls=tls, latency=latency, connect=connect, lag=lag)
+        node = build(kind, spec, port=port, tls=tls, shared=folder, latency=latency, connect=connect, lag=lag)
     except ValueError as error:
         raise typer.BadParameter(f"--latency, --connect: {error}") from None
     except OSError as error:
         raise typer.BadParameter(f"--tls {tls}: {reason_of(error)}") from None
-    from rpcaccel.dataplane import output
-
+    except NotShared as error:
+        raise typer.BadParameter(f"TMPDIR: {error}") from None
     output.shield("stdout")
-    return asyncio.run(serve(node, host, as_json=as_json))
+    with closing(node.chain):
+        return asyncio.run(serve(node, host, as_json=as_json))
 
 
-def build(kind: str, spec: dict[str, Any], *, port: int, tls: Path | None = None, **positions: Any) -> SimNode:
-    """The node, not started. Raises ValueError for what cannot be simulated, OSError for a certificate's file."""
+def build(
+    kind: str,
+    spec: dict[str, Any],
+    *,
+    port: int,
+    tls: Path | None = None,
+    shared: Path | None = None,
+    **positions: Any,
+) -> SimNode:
+    """The node, not started; below the folder `shared` it shares what it is sent. Raises ValueError for what cannot be
+    simulated, OSError for a certificate's file, NotShared."""
     from rpcaccel.simnode.chain.blocks import ChainSpec
+    from rpcaccel.simnode.chain.shared_sends import SharedSends
     from rpcaccel.simnode.chain.sim_chain import SimChain
     from rpcaccel.simnode.server.factories import ethereum_spec, knobs
     from rpcaccel.simnode.server.sim_connections import server_context
     from rpcaccel.simnode.server.sim_server import SimNode
 
     made = ethereum_spec(**spec) if kind == "ethereum" else ChainSpec(**spec)
-    context = None if tls is None else server_context(tls)
-    return SimNode(SimChain(made), name=f"sim-{kind}", port=port, knobs=knobs(**positions), tls=context)
+    context, turned = None if tls is None else server_context(tls), knobs(**positions)
+    chain = SimChain(made, shared=None if shared is None else SharedSends(made, shared))
+    return SimNode(chain, name=f"sim-{kind}", port=port, knobs=turned, tls=context)
 
 
 async def serve(

@@ -32,6 +32,8 @@ class RawTransaction(Struct, frozen=True, kw_only=True):
 
     hash: bytes
     """The Keccak-256 hash of the bytes as they were sent."""
+    encoded: bytes
+    """The bytes as they were sent."""
     sender: bytes
     to: bytes | None
     nonce: int
@@ -96,6 +98,7 @@ def read(raw: bytes) -> RawTransaction:
         raise ValueError(_UNSIGNED) from None
     return RawTransaction(
         hash=keccak256(raw),
+        encoded=raw,
         sender=sender,
         to=members["to"] or None,
         data=members["data"],

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from rpcaccel.simnode.chain.blocks import ChainSpec, Generator, Tx
-from rpcaccel.simnode.chain.raw_tx import RawTransaction, intrinsic_gas
+from rpcaccel.simnode.chain.raw_tx import RawTransaction, intrinsic_gas, read
+from rpcaccel.simnode.chain.shared_sends import SECONDS_TO_HEAR, SharedSends
 
 NO_HASH = bytes(32)
 RECENT_BLOCKS = 256
@@ -213,9 +215,18 @@ class SimChain:
 
     `heads=None` moves the head by the date, one block each `spec.block_time` seconds; `ByHand(200)` moves it only by
     `advance`. The nodes see this head through their own lag and skew.
+
+    With `shared`, chains of the same spec in other processes have the transactions too that are sent to this one. They
+    are not told of a `reorg`.
     """
 
-    def __init__(self, spec: ChainSpec | None = None, *, heads: ByClock | ByHand | None = None) -> None:
+    def __init__(
+        self,
+        spec: ChainSpec | None = None,
+        *,
+        heads: ByClock | ByHand | None = None,
+        shared: SharedSends | None = None,
+    ) -> None:
         self.spec = spec or ChainSpec()
         self.generator = Generator(self.spec)
         self.heads = heads or ByClock(genesis=self.spec.genesis, block_time=self.spec.block_time)
@@ -223,6 +234,8 @@ class SimChain:
         self.branches = [Branch(self.generator, (), self.sent)]
         self.watchers: set[Callable[[], None]] = set()
         """Called when something other than the time may have changed what a node sees."""
+        self.shared = shared
+        self.catch_up()  # here, where no event loop waits for a long file to be read
 
     def __repr__(self) -> str:
         return f"<SimChain {self.spec.kind} s{self.spec.shard} seed {self.spec.seed} head {self.head}>"
@@ -261,9 +274,49 @@ class SimChain:
         self.stir()
         return branch
 
+    @property
+    def next_block(self) -> int:
+        """The block of a transaction that is sent now: the one after the head, or a later one where other processes are
+        to hear of the transaction before that block begins."""
+        return self.heads.head(0.0 if self.shared is None else -SECONDS_TO_HEAR) + 1
+
+    def catch_up(self) -> None:
+        """Take in the transactions that other processes of the chain were sent, before one of its blocks is shown."""
+        told = [] if self.shared is None else self.shared.fresh()
+        for number, raw in told:
+            self._mine(read(raw), number)
+        if told:
+            self.stir()
+
+    def close(self) -> None:
+        """Share no further transactions."""
+        shared, self.shared = self.shared, None
+        if shared is not None:
+            shared.close()
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Let no other process take a transaction in, while one is checked and added. Raises NotShared."""
+        if self.shared is None:
+            yield
+            return
+        with self.shared.locked():
+            self.catch_up()
+            yield
+
     def add(self, raw: RawTransaction) -> Tx:
-        """Take a valid transaction in: it is in the block after the head, and pending until a head reaches that."""
-        number = self.head + 1
+        """Take a valid transaction in, within `sending`. It is pending until a head reaches the block `next_block`.
+
+        Raises NotShared."""
+        number = self.next_block
+        if self.shared is not None:
+            self.shared.append(number, raw.encoded)
+        self._mine(raw, number)
+        self.stir()
+        return self.sent.by_hash[raw.hash]
+
+    def _mine(self, raw: RawTransaction, number: int) -> None:
+        """Put a transaction into the block `number` of the newest branch."""
         calls = raw.to is not None and raw.to == self.generator.contract and bool(raw.data)
         said = {name: value for name, value in asdict(raw).items() if name in Tx.__struct_fields__}
         said["hash"] = raw.harmony_hash(self.spec.shard) if self.spec.kind == "harmony" else raw.hash
@@ -277,5 +330,3 @@ class SimChain:
             created=None if raw.to else raw.created,
         )
         self.branch.mine(tx)
-        self.stir()
-        return self.sent.by_hash[tx.hash]

@@ -62,7 +62,7 @@ def get_account_nonce(call: MethodCall, who: str, reference: int) -> int:
 @both("getTransactionCount", args.address, args.number_or_hash, optional=1)
 def get_transaction_count(call: MethodCall, who: str | bytes, reference: Reference = LATEST) -> int | str:
     address = account(who)
-    height = call.head + 1 if reference == PENDING else state_height(call, reference)
+    height = call.chain.next_block if reference == PENDING else state_height(call, reference)
     if height is None:
         raise RpcError("state not found")
     return call.number(accounts.nonce(call.branch, address, height))

@@ -12,6 +12,7 @@ from rpcaccel.simnode.chain import accounts
 from rpcaccel.simnode.chain.addresses import to_hex
 from rpcaccel.simnode.chain.blocks import Tx
 from rpcaccel.simnode.chain.raw_tx import RawTransaction, intrinsic_gas, read
+from rpcaccel.simnode.chain.shared_sends import NotShared
 from rpcaccel.simnode.chain.sim_chain import Block
 from rpcaccel.simnode.methods import arguments as args
 from rpcaccel.simnode.methods import json_views as views
@@ -48,12 +49,22 @@ LEAST_GAS_PRICE = (10**9, 1)
 
 
 def send(call: MethodCall, encoded: str) -> Tx:
-    """Pool the transaction; it is mined in the next block. Raises RpcError as the node does."""
-    local = call.local
+    """Pool the transaction, to be mined in the chain's next block. Raises RpcError as the node does, and where other
+    processes of the chain cannot be told."""
     try:
         raw = read(bytes.fromhex(encoded.removeprefix("0x")))
     except ValueError as error:
         raise RpcError(str(error)) from None
+    try:
+        with call.chain.sending():
+            return _take(call, raw)
+    except NotShared as error:
+        raise RpcError(str(error)) from None
+
+
+def _take(call: MethodCall, raw: RawTransaction) -> Tx:
+    """Check the transaction and add it to the chain. Raises RpcError, NotShared."""
+    local = call.local
     sent = call.chain.sent.by_hash.get(raw.hash)
     if sent is not None:
         local.arrived.setdefault(raw.hash, local.clock.now())
@@ -67,13 +78,14 @@ def send(call: MethodCall, encoded: str) -> Tx:
         shown, now = to_hex(raw.harmony_hash(spec.shard)), spec.timestamp(call.head)
         local.sink.append({"error-message": refusal, "time-at-rejection": now, "tx-hash-id": shown})
         raise RpcError(refusal)
+    tx = call.chain.add(raw)
     local.arrived[raw.hash] = local.clock.now()
-    return call.chain.add(raw)
+    return tx
 
 
 def _refusal(call: MethodCall, raw: RawTransaction) -> str:
     """The first reason against a transaction, "" for none."""
-    following = accounts.nonce(call.branch, raw.sender, call.chain.head + 1)
+    following = accounts.nonce(call.branch, raw.sender, call.chain.next_block)
     cost = raw.value + raw.gas * raw.gas_price
     refusals = (
         (_WORDS["nonce"][call.geth], raw.nonce < accounts.nonce(call.branch, raw.sender, call.head)),

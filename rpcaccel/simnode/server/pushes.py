@@ -29,6 +29,8 @@ _KINDS = {
 _HEX = re.compile(r"0x(?:[0-9a-fA-F]{2})*\Z")
 LEAST_WAIT_SECONDS = 0.001
 """The least wait for the next block: a timer may fire a moment before its time."""
+SECONDS_TO_LOOK = 0.1
+"""The time between looks for what other processes of the chain were sent."""
 MAX_PENDING_SEEN = 4096
 """Pending transactions remembered as told."""
 
@@ -217,6 +219,8 @@ class BlockWatch:
         due = self._brain.chain.heads.due(knobs.skew)
         if knobs.gossip and any(tx.hash not in self._seen for tx in self._brain.chain.sent.recent.values()):
             due = knobs.gossip if due is None else min(due, knobs.gossip)
+        if self._brain.chain.shared is not None:
+            due = SECONDS_TO_LOOK if due is None else min(due, SECONDS_TO_LOOK)
         return due if due is None else max(LEAST_WAIT_SECONDS, due)
 
     async def _wait(self, due: float | None) -> None:

@@ -166,7 +166,9 @@ class Responder:
     def view(self, branch: Branch | None = None) -> MethodCall:
         """The chain as subscribers of this node see it, on its own branch or another."""
         version = "geth" if self.chain.spec.kind == "ethereum" else "eth"
-        return MethodCall(self.chain, branch or self.branch, self.head, self.local, version)
+        call = MethodCall(self.chain, branch or self.branch, self.head, self.local, version)
+        self.chain.catch_up()
+        return call
 
     def note(self, call: RequestItem) -> None:
         """Count a call that something else answers."""
@@ -210,9 +212,9 @@ class Responder:
         if wait := self._limited(method):
             await self.clock.sleep(wait)
         try:
-            result = method.run(
-                MethodCall(self.chain, self.branch, self.head, self.local, method.version, said), *arguments
-            )
+            seen = MethodCall(self.chain, self.branch, self.head, self.local, method.version, said)
+            self.chain.catch_up()  # after the head is read: all that its block holds was written before it began
+            result = method.run(seen, *arguments)
             if method.version == "geth":
                 result = spelled(self.knobs.client, call.method, result)
             written = result if isinstance(result, bytes) else text(result)

@@ -421,6 +421,7 @@ class World:
         self.nonce += 1
         raw = RawTransaction(
             hash=self.nonce.to_bytes(32, "big"),
+            encoded=b"",
             sender=self.chains[network].generator.accounts[4],
             to=self.chains[network].generator.accounts[5],
             nonce=self.nonce,

@@ -108,6 +108,7 @@ async def test_a_lagging_node_does_not_know_what_is_mined_above_its_head() -> No
     chain = harmony_chain()
     node, late = SimNode(chain), SimNode(chain, knobs=knobs(lag=5))
     name = await node.ask("eth_sendRawTransaction", signed())
+    assert await late.ask("eth_getTransactionCount", SENDER, "pending") == "0x1", "it waits there too"
     chain.advance()
     assert await node.ask("eth_getTransactionReceipt", name) is not None
     assert await late.ask("eth_getTransactionReceipt", name) is None

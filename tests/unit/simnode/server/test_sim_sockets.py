@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
 from rpcaccel.simnode.chain.blocks import ChainSpec
+from rpcaccel.simnode.chain.shared_sends import SharedSends
 from rpcaccel.simnode.chain.sim_chain import ByClock, SimChain
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, knobs
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -336,3 +338,18 @@ async def test_a_node_that_is_stopped_or_killed_ends_its_websockets(opened: Open
             await socket.receive(timeout=10)
             await ending
             assert (socket.close_code, node.sockets.open) == (code, 0)
+
+
+async def test_pending_transactions_of_another_process_of_the_chain_are_told_too(opened: Open, tmp_path: Path) -> None:
+    clock, spec = ManualClock(), ChainSpec(genesis=0.0)
+    heads = ByClock(genesis=0.0, block_time=2.0, seconds=clock.now)
+    chains = [SimChain(spec, heads=heads, shared=SharedSends(spec, tmp_path)) for _ in range(2)]
+    async with SimNode(chains[0], clock=clock) as node:
+        socket = await opened(node)
+        await asked(socket, "eth_subscribe", "newPendingTransactions")
+        await waiting(clock, 1)
+        await SimNode(chains[1], clock=clock).ask("eth_sendRawTransaction", signed())
+        clock.advance(0.1)
+        assert await pushed(socket, 1) == [(await node.ask("hmyv2_pendingTransactions"))[0]["hash"]]
+    for chain in chains:
+        chain.close()
