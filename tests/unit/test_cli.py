@@ -65,8 +65,8 @@ def every(command: Any) -> Iterator[Any]:
         yield from every(inner)
 
 
-FOR_PEOPLE = {"serve", "demo", "completion", "export"}
-"""Commands that print no document: two that serve, a script, and a config file."""
+FOR_PEOPLE = {"serve", "demo", "init", "completion", "export"}
+"""Commands that print no document: two that serve, a script, and two that write a config file."""
 
 
 def test_every_command_that_shows_something_tells_it_to_programs_as_well(capsys: pytest.CaptureFixture[str]) -> None:
