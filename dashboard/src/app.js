@@ -25,7 +25,7 @@ import { methods } from "./views/methods.js";
 import { nodes } from "./views/nodes.js";
 import { overview } from "./views/overview.js";
 import { settings } from "./views/settings.js";
-import { start } from "./views/start.js";
+import { forgetNodes, start } from "./views/start.js";
 
 /** { title, needs, build(documents, feed) -> { elements, update?(documents), at?(place) } } by name; `update` is called
  *  each second, and when something was collected for the settings or applied. */
@@ -134,6 +134,7 @@ async function enter() {
     user = null;
     feed.setPaused(true);
     live.shown(false);
+    forgetNodes();
     shut();
     showNetworks([]);
     showNobody();

@@ -10,6 +10,9 @@ const PATIENCE = 35000; // milliseconds: longer than the server waits for the no
 const FILE = "rpcaccel.toml";
 const kept = { text: "", found: null, file: "" }; // stays when the view is built anew, as it is once nodes are served
 
+/** Whoever looks next is not to have the keys of who looked before. */
+export const forgetNodes = () => Object.assign(kept, { text: "", found: null, file: "" });
+
 /** Hand a text to the browser as a file. */
 function download(text) {
   const link = h("a", { href: URL.createObjectURL(new Blob([text], { type: "application/toml" })), download: FILE });
@@ -138,6 +141,7 @@ function firstNodes(chains) {
   const apply = async (table) => {
     if ((await written(table)) === null) return;
     location.hash = "#/start"; // it stays in view once nodes are served
+    store.discard(); // what an attempt that failed has left
     for (const [name, network] of Object.entries(table.chosen())) store.set(["networks", name], network);
     await store.apply();
   };

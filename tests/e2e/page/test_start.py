@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from rpcaccel.config.load import load
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin
-from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from tests.e2e.page.conftest import Start
 from tests.e2e.page.tuning import PASSWORD, log_in
 from tests.support.browser import Visitor
@@ -114,3 +115,49 @@ async def test_who_may_only_look_is_asked_for_no_nodes(visitor: Visitor, start: 
     await log_in(page, "guest")
     await expect(page.locator("main")).to_contain_text("You may look, not change: your role is “read”.")
     await expect(page.get_by_role("textbox")).to_have_count(0)
+
+
+async def test_who_logs_in_after_somebody_else_has_none_of_their_keys(visitor: Visitor, start: Start) -> None:
+    accounts = {
+        name: {"password": hash_password(PASSWORD, log_n=4).reveal(), "role": role}
+        for name, role in (("guest", "read"), ("ops", "admin"))
+    }
+    control, view = without_nodes(admin={"accounts": accounts}), SampleView()
+    view.networks = []
+    admin = await start(view, control, settings=lambda: control.ledger.settings.admin)
+    page = await visitor.open(admin.address, "start")
+    await log_in(page, "ops")
+    await tried(page, f"{DOWN}/s3cret")
+    await page.get_by_role("button", name="Log out").click()
+    await log_in(page, "ops")
+    await expect(page.get_by_label("Nodes, one a line")).to_have_value("")
+
+
+async def test_what_an_attempt_that_failed_has_left_is_not_served_by_the_next(
+    visitor: Visitor, new_program: Callable[..., Program], http: aiohttp.ClientSession
+) -> None:
+    proxy = await found(new_program("serve", *LOCAL), http)
+    page = await visitor.open(proxy.admin.removeprefix("http://"))
+    sent: list[Any] = []
+
+    async def lose(route: Route) -> None:
+        if route.request.method != "PATCH" or "dry_run" in route.request.url:
+            await route.continue_()
+            return
+        sent.append(route.request.post_data_json)
+        await route.abort()
+
+    await page.route("**/api/v1/settings*", lose)
+    visitor.expected = ["ERR_FAILED", "ERR_CONNECTION_REFUSED"]
+    async with harmony_nodes(1) as (a,), ethereum_nodes(1) as (b,):
+        await tried(page, a.url, b.url)
+        await page.get_by_role("button", name="Serve", exact=True).click()
+        await expect(page.locator("body")).to_contain_text("The server did not answer")
+        await page.locator(".found tbody tr").nth(1).get_by_role("checkbox").uncheck()
+        await page.get_by_role("button", name="Serve", exact=True).click()
+        await until("sent twice", lambda: resolved(len(sent) == 2))
+    assert [sorted(one["networks"]) for one in sent] == [["ethereum", "harmony-s0"], ["harmony-s0"]]
+
+
+async def resolved(value: bool) -> bool:
+    return value
