@@ -34,15 +34,19 @@ def to_table(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
 
 
 def apply(
-    settings: Settings, change: Mapping[str, Any], judge: JudgeSettings = lambda _settings: ()
+    settings: Settings,
+    change: Mapping[str, Any],
+    judge: JudgeSettings = lambda _settings: (),
+    *,
+    networks_later: bool = False,
 ) -> Settings | list[Fault]:
     """The settings after a JSON merge patch (RFC 7396), or the faults of what it would make. Nodes are addressed by id:
     {"networks": {"harmony-s0": {"nodes": {"a": {"weight": 0}, "b": null}}}} sets one weight and removes one node; a new
     id adds a node behind the others, and a list replaces all nodes. null puts a key back to its default. `judge`
-    returns broken rules that the settings alone do not show."""
+    returns broken rules that the settings alone do not show. `networks_later`: there may be no network yet."""
     merged = _said(merge(to_table(settings, reveal=True), present(change)))
     faults = _renamed(merged)
-    result = validate(_listed(merged), judge=judge)
+    result = validate(_listed(merged), judge=judge, networks_later=networks_later)
     return faults + _by_id(result, merged) if isinstance(result, list) else faults or result
 
 

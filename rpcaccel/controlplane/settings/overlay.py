@@ -96,10 +96,9 @@ class Laid(NamedTuple):
 def lay(base: Settings, overlay: Mapping[str, Any]) -> Laid:
     """Lay an overlay (a merge patch) over `base`, without its changes of nodes and networks that `base` no longer has,
     and without retired settings of an older version. Raises ConfigError when the rest does not make settings."""
-    if not overlay:
-        return Laid(base, ())  # `base` may have no network yet, which is no change
     left_out: list[str] = []
-    result = apply(base, {**overlay, **_networks(base, overlay, left_out)})
+    change = {**overlay, **_networks(base, overlay, left_out)}
+    result = apply(base, change, networks_later=not base.networks)
     if isinstance(result, Settings):
         return Laid(result, tuple(left_out))
     raise ConfigError(result)

@@ -35,6 +35,15 @@ def test_a_change_of_a_network_that_left_the_file_is_left_out_and_one_that_stand
     assert laid.left_out == ("what was changed of network gone is left out: it is no longer there",)
 
 
+@pytest.mark.parametrize("change", [{"x": None}, {"x": {"attempts": 2}}, {}])
+def test_over_no_network_other_changes_hold_and_none_may_be_left(change: Any) -> None:
+    base = BASE.model_copy(update={"networks": {}})
+    settings = lay(base, {**over(change), "workers": 3}).settings
+    assert (settings.networks, settings.workers) == ({}, 3)
+    with pytest.raises(ConfigError, match="at least one network"):
+        lay(BASE, over({"x": None}))
+
+
 @pytest.mark.parametrize("value", ["auto", "manual"])
 def test_a_setting_of_an_older_version_is_left_out_and_said(value: str) -> None:
     laid = lay(BASE, over({"x": {"weights": value, "attempts": 2}}))
