@@ -24,7 +24,7 @@ from rpcaccel.core.heads.identity import judge as judge_claims
 from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import Failure
-from rpcaccel.core.wire.json_params import number_at
+from rpcaccel.core.wire.json_params import MAX_TEXT, number_at
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket
 
@@ -49,7 +49,8 @@ async def number_of(asker: Asker, probe: Probe, timeout: float) -> int:
     if answer.result is None:
         _, message = error_parts(answer.error or b"")
         raise ProbeError(f"{probe.method}: {message}")
-    if (found := number_at(bytes(answer.result), probe.at)) is None:
+    result = bytes(answer.result)
+    if (found := number_at(result, probe.at) if len(result) <= MAX_TEXT else None) is None:
         raise ProbeError(f"{probe.method}: answered with something that is not a number")
     return found
 

@@ -19,7 +19,7 @@ from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.identity import Claims
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import BARRING, Failure, FailureKind, kind_of_status, policy
-from rpcaccel.core.wire.json_params import number_at, value_at
+from rpcaccel.core.wire.json_params import MAX_TEXT, number_at, value_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -134,7 +134,9 @@ class Questions:
         sighting = _sighting(first, self._identity.head.at) if block is None else _block_sighting(first)
         if sighting is None:
             return Unseen("what it tells as its head is no block number")
-        told, safe = (number_at(_result(reply), probe.at) for reply, probe in zip(replies[-2:], tagged, strict=True))
+        told, safe = (
+            number_at(_result(reply, _LARGEST), probe.at) for reply, probe in zip(replies[-2:], tagged, strict=True)
+        )
         final_hash = None if told is None else _hash(replies[-2])
         seen = Sighting(sighting.number, sighting.hash, sighting.parent, told, final_hash, safe)
         if block is None:
@@ -152,7 +154,7 @@ class Questions:
         """
         blocks = (Probe(method, f'["{number:#x}",false]', "timestamp") for number in (first, last))
         replies = await asyncio.gather(*(self._ask(asker, block, _ROLE_PATIENCE) for block in blocks))
-        before, after = (number_at(_result(reply), "timestamp") for reply in replies)
+        before, after = (number_at(_result(reply, _LARGEST), "timestamp") for reply in replies)
         return 0.0 if before is None or after is None else float(after - before)
 
     async def claims(self, asker: Asker) -> Claims | None:
@@ -215,8 +217,9 @@ def _at(probe: Probe, block: str) -> Probe:
     return Probe(probe.method, probe.params.replace("{block}", block), probe.at)
 
 
-def _result(reply: Answer | Failure) -> bytes:
-    return bytes(reply.result) if isinstance(reply, Answer) and reply.result is not None else b"null"
+def _result(reply: Answer | Failure, most: int = MAX_TEXT) -> bytes:
+    result = bytes(reply.result) if isinstance(reply, Answer) and reply.result is not None else b"null"
+    return result if len(result) <= most else b"null"
 
 
 def _sighting(answer: Answer, path: str) -> Sighting | None:
@@ -226,7 +229,7 @@ def _sighting(answer: Answer, path: str) -> Sighting | None:
 
 def _block(reply: Answer | Failure) -> ProbedBlock | None:
     try:
-        return msgspec.json.decode(_result(reply), type=ProbedBlock | None)
+        return msgspec.json.decode(_result(reply, _LARGEST), type=ProbedBlock | None)
     except UNREADABLE:
         return None
 

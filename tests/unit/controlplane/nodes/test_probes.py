@@ -12,6 +12,7 @@ from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.identity import Claims
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.wire.json_params import MAX_TEXT
 
 HARMONY = chains.load("harmony").identity
 ETHEREUM = chains.load("ethereum").identity
@@ -179,6 +180,13 @@ async def test_what_a_node_says_it_is_is_one_question_in_our_words() -> None:
 @pytest.mark.parametrize("said", [None, [], {"role": 7, "is-archival": "yes"}, Failure(FailureKind.TIMEOUT, "late")])
 async def test_a_node_that_does_not_say_what_it_is_still_says_what_it_serves(said: Any) -> None:
     assert await Questions(HARMONY, 1.0).claims(Node(hmyv2_getShardID=1, hmyv2_getNodeMetadata=said)) == Claims(shard=1)
+
+
+async def test_what_is_too_long_for_a_claim_is_none() -> None:
+    said = {"eth_chainId": "0x1", "web3_clientVersion": "Geth" + "." * MAX_TEXT}
+    claims = await Questions(ETHEREUM, 1.0).claims(Node(**said))
+    assert claims is not None
+    assert (claims.eth_chain_id, claims.version) == (1, "")
 
 
 async def test_a_fact_deeper_in_the_answer_is_found_by_its_path() -> None:
