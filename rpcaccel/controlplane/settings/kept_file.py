@@ -106,6 +106,8 @@ def replacing(path: Path, mode: int = OWNER_ALONE) -> Iterator[Path]:
     """An empty file beside another one, whose place it takes at the end unless an error is raised. Who writes it must
     have it on the disk by then. Its name stays the same, so that what a killed program left of it is replaced by the
     next write. Raises OSError. Blocks."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FileExistsError(None, "it is there, and no file")  # but a device, such as /dev/null
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))

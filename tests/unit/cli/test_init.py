@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,10 @@ def test_what_cannot_be_done_is_told_in_a_line(
     assert why in said
     assert SECRET not in said
     assert not (tmp_path / "f").exists()
+
+
+def test_what_is_no_file_is_not_replaced_by_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # such as /dev/null is none
+    said = refused(capsys, DOWN, "--chain", "ethereum", "--force", "-o", str(tmp_path / "pipe"))
+    assert "it is there, and no file" in said
+    assert (tmp_path / "pipe").is_fifo()
