@@ -81,7 +81,7 @@ def init(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         "--workers": workers,
     }
     given = {flag: value for flag, value in flags.items() if value is not None}
-    ask = None if yes or not sys.stdin.isatty() else _asked
+    ask = None if yes or sys.stdin is None or not sys.stdin.isatty() else _asked
     return FirstConfiguration(ask, force=force).write(
         nodes or (), None if chain == options.AUTO else chain, shard, given, output
     )

@@ -32,3 +32,10 @@ async def test_what_is_asked_on_a_terminal_is_written_and_can_be_served(tmp_path
 
         proxy = await serve([], "--config", file)
         assert (await proxy.call("hmyv2_blockNumber")).result == node.head
+
+
+async def test_without_any_stdin_nothing_is_asked() -> None:
+    command = ["-c", 'exec "$0" -m rpcaccel init <&-', sys.executable]
+    asking = await asyncio.create_subprocess_exec("sh", *command, stderr=asyncio.subprocess.PIPE)
+    _, err = await asking.communicate()
+    assert (asking.returncode, b"nobody can be asked for them" in err) == (2, True), err
