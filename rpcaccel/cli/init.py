@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shlex
 import sys
@@ -18,6 +19,7 @@ from rpcaccel.cli.terminal import Listing, plural, show
 from rpcaccel.config.errors import ConfigError, Fault, reason_of
 from rpcaccel.config.load import put
 from rpcaccel.config.model import MemorySettings, Settings
+from rpcaccel.config.secrets import parse_listen
 from rpcaccel.config.validate import validate
 from rpcaccel.config.value_types import format_size
 from rpcaccel.core.heads.identity import Finding, NodesFound
@@ -62,7 +64,7 @@ def init(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 
     On a terminal, what no flag gives is asked for, and so is what to do with a node that is wrong. With --yes, or
     without a terminal, nothing is asked: such a node is written all the same, and the exit code is 1. Nothing is
-    written where no node says what it serves, unless --chain names it.
+    written where no node says what it serves, unless --chain, and --shard where there are some, name it.
 
     Examples:
     rpcaccel init
@@ -109,7 +111,7 @@ class FirstConfiguration:
     def __init__(self, ask: AskOperator | None, *, force: bool = False) -> None:
         """`ask` is None where nobody can be asked; `force`: a file that is there is replaced."""
         self._ask = ask
-        self._force = force
+        self._force = self._replaced = force
 
     def __repr__(self) -> str:
         return f"<FirstConfiguration, {'asking' if self._ask else 'by flags'}>"
@@ -130,16 +132,23 @@ class FirstConfiguration:
             if self._ask is not None and flag not in given:
                 given = self._more(self._ask, given, flag, question, otherwise)
         settings = _judged(chosen.networks, given)
-        if file is None:
+        if file is not None:
+            _write(settings, file, anew=not self._replaced)
+        while file is None:
             assert self._ask is not None
-            file = self._free(Path(self._ask("Which file is written?", DEFAULT_FILE)))
-        _write(settings, file)
+            try:
+                file = self._free(Path(self._ask("Which file is written?", DEFAULT_FILE)))
+                _write(settings, file, anew=not self._replaced)
+            except ConfigError as error:
+                serve.say(str(error).splitlines(), "console", "error")
+                file = None
         for wrong in chosen.wrong if self._ask is None else ():
             serve.say([f"{wrong.network}/{wrong.node} is written, though it is wrong: {wrong.trouble}"], "console", "")
         return 1 if chosen.wrong and self._ask is None else 0
 
     def _free(self, file: Path) -> Path:
         """The file, if it may be written. Raises ConfigError where nobody says that it may be replaced."""
+        self._replaced = self._force
         while os.path.lexists(file) and not self._force:
             if self._ask is None:
                 raise ConfigError([Fault(str(file), "", "is there already: --force replaces it, -o names another")])
@@ -147,6 +156,7 @@ class FirstConfiguration:
             if answer.lower() in {"n", "no"}:
                 raise typer.Abort
             if answer.lower() in {"y", "yes"}:
+                self._replaced = True
                 break
             file = Path(answer)
         return file
@@ -218,14 +228,16 @@ def _judged(networks: Mapping[str, Any], given: Mapping[str, str]) -> Settings:
     document: dict[str, Any] = {"networks": {name: dict(network) for name, network in networks.items()}}
     for flag, value in given.items():
         put(document, options.PATHS[flag], value)
-    settings = validate(document, {options.PATHS[flag]: f"from {flag}" for flag in given})
+    from rpcaccel.controlplane.settings.hindrances import hindrances
+
+    settings = validate(document, {options.PATHS[flag]: f"from {flag}" for flag in given}, hindrances)
     if isinstance(settings, list):
         raise ConfigError(settings)
     return settings
 
 
-def _write(settings: Settings, file: Path) -> None:
-    """Write the configuration, and say what comes next. Raises ConfigError."""
+def _write(settings: Settings, file: Path, *, anew: bool) -> None:
+    """Write the configuration, and say what comes next; with `anew`, no file is replaced. Raises ConfigError."""
     from rpcaccel.controlplane.settings.config_file import FIRST_TITLE, holds_secret, to_toml
     from rpcaccel.controlplane.settings.kept_file import EVERYONE_READS, OWNER_ALONE, write_whole
 
@@ -233,10 +245,13 @@ def _write(settings: Settings, file: Path) -> None:
     text = to_toml(settings, FIRST_TITLE.format(file=named), revealed=tuple(Settings.model_fields), suggest=True)
     secret = holds_secret(settings)
     try:
-        write_whole(file, text.encode(), OWNER_ALONE if secret else EVERYONE_READS)
+        write_whole(file, text.encode(errors="backslashreplace"), OWNER_ALONE if secret else EVERYONE_READS, anew=anew)
     except OSError as error:
-        raise ConfigError([Fault(str(file), "", f"cannot be written: {reason_of(error)}")]) from None
+        came = "is there now: it came while nodes were asked; --force replaces it"
+        why = came if error.errno == errno.EEXIST else f"cannot be written: {reason_of(error)}"
+        raise ConfigError([Fault(str(file), "", why)]) from None
     served = ", ".join(f"{name} ({plural(len(one.nodes), 'node')})" for name, one in settings.networks.items())
     alone = "; it may hold keys, and only you may read it" if secret else ""
     show(f"{file} is written: {served}{alone}", "", "Next:", f"  rpcaccel serve --config {named}")
-    show(f"  {serve.page_url(settings, settings.admin.listen)}  the page, while it serves")
+    if parse_listen(settings.admin.listen).port:
+        show(f"  {serve.page_url(settings, settings.admin.listen)}  the page, while it serves")

@@ -49,7 +49,7 @@ class Misfit(NamedTuple):
 def misfits(settings: Settings) -> Iterator[Misfit]:
     """Every rule that these settings break."""
     if settings.default_network and settings.default_network not in settings.networks:
-        expected = f"one of the networks: {', '.join(settings.networks)}"
+        expected = f"one of the networks: {', '.join(settings.networks) or 'there is none yet'}"
         yield Misfit(("default_network",), shown(settings.default_network), expected)
     yield from _admin(settings.admin)
     yield from _certificate((), settings)

@@ -14,8 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rpcaccel import stores
-from rpcaccel.config.model import AdminSettings, Settings
-from rpcaccel.config.secrets import parse_listen
+from rpcaccel.config.model import Settings
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
@@ -36,7 +35,7 @@ from rpcaccel.dataplane.engine.head_change import ChainRestarts
 from rpcaccel.dataplane.engine.store_lookup import HotAnswers
 from rpcaccel.dataplane.event_loop import ROOM_TO_SEND, LongestTurn, in_turns, report_bug
 from rpcaccel.dataplane.http.connections import Lanes
-from rpcaccel.dataplane.http.handler import RequestHandler
+from rpcaccel.dataplane.http.handler import NO_NODES, RequestHandler
 from rpcaccel.dataplane.http.tls_transport import TlsTransport
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.network import Network
@@ -272,7 +271,6 @@ class Worker:
         """Apply who is told of every call. Paths are made anew, because what is remembered on a path depends on it."""
         self._calls.access = self._recorder.before(self._observer)
         self._front.routes = routes(self.state.networks.values(), self._settings.main_network)
-        self._front.unserved = _no_nodes(self._settings.admin)
 
     def report(self) -> WorkerReport:
         """A report of the whole worker, for the control plane."""
@@ -349,7 +347,7 @@ class Worker:
 
     def _not_ready(self) -> list[str]:
         """Sentences about the networks without a node that may be asked about the newest block."""
-        reasons = [] if self.state.networks else [_no_nodes(self._settings.admin)]
+        reasons = [] if self.state.networks else [NO_NODES]
         for network in self.state.networks.values():
             if network.view.head < 0:
                 reasons.append(f"{network.name}: no node has told its head yet")
@@ -400,13 +398,6 @@ class Worker:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-
-def _no_nodes(admin: AdminSettings) -> str:
-    """What is said while no network is served, with the address of the page where its port is known."""
-    scheme = "https" if admin.tls_cert else "http"
-    where = f": {scheme}://{admin.listen}/" if parse_listen(admin.listen).port else ""
-    return f"there are no nodes yet; the page takes the first ones{where}"
 
 
 def _refusals(network: Network, now: float, *, at_any_block: bool = False) -> dict[str, str]:

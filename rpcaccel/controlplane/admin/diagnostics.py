@@ -221,7 +221,9 @@ async def explain(body: bytes, links: Sequence[Link]) -> ExplainedCall:
     told = await asyncio.gather(*(link.explain(question.network, call.method, call.params) for link in links))
     explanations = [one for one in told if one is not None]
     if not explanations:
-        missing = f"no network is called {question.network!r}" if links else "no worker is running"
+        missing = f"no network is called {question.network!r}" if question.network else "there are no networks yet"
+        if not links:
+            missing = "no worker is running"
         raise OperationRefused(404, "not-found", missing)
     first, *others = explanations
     return extended(

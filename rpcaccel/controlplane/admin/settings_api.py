@@ -295,7 +295,7 @@ class ChangeRoutes:
             faults = from_pydantic(error.errors(include_url=False), NodeSettings, {})
             raise ProblemError(422, "invalid-settings", "\n".join(map(str, faults)), faults=faults) from None
         try:
-            async with self._trials, asyncio.timeout(self._probe_within):
+            async with asyncio.timeout(self._probe_within), self._trials:
                 found = await self.control.try_node(asked.network, node)
         except TimeoutError:
             found = NodeTrial(answering=False, note=f"it did not answer within {self._probe_within:g} s")
@@ -307,7 +307,7 @@ class ChangeRoutes:
         """Ask nodes that no network has what they are, and which networks they make."""
         texts = (await body_of(request, FindNodesRequest)).nodes
         try:
-            async with self._trials, asyncio.timeout(FIND_TIMEOUT_SECONDS):
+            async with asyncio.timeout(FIND_TIMEOUT_SECONDS), self._trials:
                 return await self.control.find_nodes(texts)
         except ConfigError as error:
             raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None

@@ -57,6 +57,10 @@ async def number_of(asker: Asker, probe: Probe, timeout: float) -> int:
 
 DEFAULT_CHAIN, DEFAULT_SHARD = "harmony", 0
 """The chain and the shard that are served when no node answers."""
+MAX_SHARD = 65_535
+"""The greatest shard that settings may name."""
+PROBED_SECONDS = 15.0
+"""Seconds for all that one node is asked about itself."""
 DISCOVERY_SECONDS = 3.0
 """Seconds that nodes get to tell what they serve; a node that has not answered by then is taken for one like the
 others."""
@@ -245,6 +249,8 @@ async def _said(asker: Asker, timeout: float, chain: str | None, shard: int | No
     identity = found.identity
     if shard is None:
         shard = DEFAULT_SHARD if identity.shard is None else await number_of(asker, identity.shard, timeout)
+        if shard > MAX_SHARD:
+            raise ProbeError(f"it says that it serves shard {shard}, which no chain has")
     try:
         return Said(found.name, shard, await number_of(asker, identity.eth_chain_id, timeout))
     except ProbeError:
@@ -319,9 +325,10 @@ def _settings_of(found: Discovery) -> Mapping[str, NetworkSettings]:
     return settings.networks
 
 
-async def probe_network(name: str, network: NetworkSettings) -> list[Finding]:
-    """Findings about every node of a network, judged against each other and the settings."""
-    return judge(await asyncio.gather(*(_probe(name, network, node) for node in network.nodes)), network)
+async def probe_network(name: str, network: NetworkSettings, within: float = PROBED_SECONDS) -> list[Finding]:
+    """Findings about every node of a network, judged against each other and the settings. `within`: seconds for all
+    that one node is asked."""
+    return judge(await asyncio.gather(*(_probe(name, network, node, within) for node in network.nodes)), network)
 
 
 def judge(found: Sequence[Finding], network: NetworkSettings) -> list[Finding]:
@@ -360,14 +367,17 @@ def _measured(finding: Finding, trouble: str, best: int) -> Finding:
     return replace(finding, behind=behind, trouble=trouble)
 
 
-async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings) -> Finding:
+async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings, within: float) -> Finding:
     chain, client = chains.load(network.chain), connect(node)
     nobody = Finding(network=network_name, node=node.id, url=str(node.url), weight=node.weight, chain=chain.name)
     try:
-        found = await find(nobody, client, chain, node.timeout)
-        if not node.ws or network.websockets == "off":
-            return found
-        return replace(found, websocket=await _websocket(found, chain, node))
+        async with asyncio.timeout(within):
+            found = await find(nobody, client, chain, node.timeout)
+            if not node.ws or network.websockets == "off":
+                return found
+            return replace(found, websocket=await _websocket(found, chain, node))
+    except TimeoutError:
+        return replace(nobody, trouble=f"took more than {within:g} s to say what it is")
     finally:
         await client.close()
 

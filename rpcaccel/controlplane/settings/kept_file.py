@@ -92,28 +92,32 @@ def beside(state: Path, ending: str) -> Path:
     return state.with_name(f"{state.name.removesuffix('.json').removesuffix('.state')}.{ending}")
 
 
-def write_whole(path: Path, content: bytes, mode: int = OWNER_ALONE) -> None:
-    """Replace a file so that at any moment it has the old or the new content. `mode`: its permissions, of which the
-    umask takes some. Raises OSError. Blocks."""
-    with replacing(path, mode) as new, new.open("wb") as opened:
+def write_whole(path: Path, content: bytes, mode: int = OWNER_ALONE, *, anew: bool = False) -> None:
+    """Replace a file so that at any moment it has the old or the new content; with `anew`, make it where there is none,
+    or else raise FileExistsError. `mode`: its permissions, of which the umask takes some. Raises OSError. Blocks."""
+    with replacing(path, mode, anew=anew) as new, new.open("wb") as opened:
         opened.write(content)
         opened.flush()
         os.fsync(opened.fileno())
 
 
 @contextlib.contextmanager
-def replacing(path: Path, mode: int = OWNER_ALONE) -> Iterator[Path]:
+def replacing(path: Path, mode: int = OWNER_ALONE, *, anew: bool = False) -> Iterator[Path]:
     """An empty file beside another one, whose place it takes at the end unless an error is raised. Who writes it must
     have it on the disk by then. Its name stays the same, so that what a killed program left of it is replaced by the
-    next write. Raises OSError. Blocks."""
+    next write. Raises OSError, with `anew` also where the other one is there by then. Blocks."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise FileExistsError(None, "it is there, and no file")  # but a device, such as /dev/null
-    new = path.with_name(f".{path.name}.new")
+    new = path.with_name(f".{path.name}.{os.getpid()}.new" if anew else f".{path.name}.new")
     new.unlink(missing_ok=True)
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:
         yield new
-        new.replace(path)
+        if anew:
+            os.link(new, path)
+            new.unlink()
+        else:
+            new.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             new.unlink()

@@ -60,7 +60,7 @@ from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step, bump
 from rpcaccel.core.stats.histogram import BOUNDS
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.core.wire.json_params import number_at
+from rpcaccel.core.wire.json_params import MAX_TEXT, number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.beside import AskBeside
 from rpcaccel.dataplane.engine.single_flight import Flights
@@ -422,8 +422,8 @@ class FetchContext(ABC):
     def hint(self, network: Network, plan: Plan, said: Forwarded) -> bool:
         """Tell the control plane of a block that an answer names and that its node was not known to have. The control
         plane decides how much of it is believed. False: the served head is no lower than that block."""
-        if said.answer is None or said.answer.result is None:
-            return False
+        if said.answer is None or said.answer.result is None or len(said.answer.result) > MAX_TEXT:
+            return False  # to parse a long answer for one number would hold up other calls
         head = number_at(bytes(said.answer.result), plan.rule.head_at)
         if head is None or head <= network.view.head:
             return False

@@ -46,6 +46,8 @@ _OURS = f"Server: {SERVER}\r\n"
 _TIMEOUT = response_headers.TIMEOUT.lower()
 _SOON = "Retry-After: 1\r\n"
 GZIP = "Content-Encoding: gzip\r\n"
+NO_NODES = "there are no nodes yet: the page takes the first ones, at the address that was printed at the start"
+"""What a caller is told while no network is served; the address is nothing for callers."""
 NO_WEBSOCKETS = "there are no WebSockets here: send calls by POST, and poll a filter instead of subscribing"
 NOT_PLAIN = (
     "open a WebSocket by a plain GET without a body, on a connection of its own; its path may have no percent sign, "
@@ -107,8 +109,6 @@ class RequestHandler:
         """`not_ready` returns a sentence for each network that cannot serve."""
         self.settings = settings
         self.routes: dict[str, PathRoute] = {}
-        self.unserved = ""
-        """What a caller is told while no network is served."""
         self.draining = False
         self.clock = clock
         self.calls = calls
@@ -386,8 +386,10 @@ class RequestHandler:
     def _unserved(self, asked: RequestHead) -> HttpAnswer:
         """The answer on a path that leads to no network, or before there is any."""
         if not self.routes:
+            if asked.refusal is not None:
+                return self._turned_away(asked.headers, asked.refusal)
             self._tally.refused("no-network")
-            return self._refusal(asked.headers, 503, Invalid(jsonrpc.INTERNAL_ERROR, self.unserved))
+            return self._refusal(asked.headers, 503, Invalid(jsonrpc.INTERNAL_ERROR, NO_NODES))
         return self._text(404, f"no network is served on {asked.place}; there is: {', '.join(sorted(self.routes))}")
 
     def _lines(self, named: Headers, *, vary: str = "", content_type: str = JSON) -> str:

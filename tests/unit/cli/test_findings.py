@@ -203,6 +203,13 @@ async def test_real_sockets_give_findings_in_the_order_of_the_nodes() -> None:
     assert made[0].role == "explorer, archive, observer"
 
 
+async def test_a_node_that_takes_too_long_for_all_it_is_asked_is_told_by_name_and_the_others_are_found() -> None:
+    async with harmony_nodes(2) as (quick, slow):
+        slow.knobs.turn({"latency": "10s"})
+        found = await probe_network("net", network(nodes=[quick.url, slow.url]), within=1.0)
+    assert [one.trouble for one in found] == ["", "took more than 1 s to say what it is"]
+
+
 async def test_an_evm_node_is_asked_its_own_way() -> None:
     async with ethereum_nodes(1) as (node,):
         (made,) = await probe_network("net", network(chain="ethereum", nodes=[node.url]))

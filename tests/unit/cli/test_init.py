@@ -171,3 +171,36 @@ def test_what_is_no_file_is_not_replaced_by_one(capsys: pytest.CaptureFixture[st
     said = refused(capsys, DOWN, "--chain", "ethereum", "--force", "-o", str(tmp_path / "pipe"))
     assert "it is there, and no file" in said
     assert (tmp_path / "pipe").is_fifo()
+
+
+async def test_a_file_that_comes_while_questions_are_asked_is_not_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "rpcaccel.toml"
+
+    class Meanwhile(Answers):
+        def __call__(self, question: str, otherwise: str) -> str:
+            file.write_text("of somebody else")
+            return super().__call__(question, otherwise)
+
+    async with harmony_nodes(1) as (node,):
+        with pytest.raises(ConfigError, match="is there now: it came while nodes were asked"):
+            await made(file, [node.url], answers=Meanwhile("", "", ""))
+    assert file.read_text() == "of somebody else"
+    assert os.listdir(tmp_path) == [file.name]
+
+
+async def test_what_a_start_would_refuse_is_refused_before_a_node_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"disk.path"):
+        await made(tmp_path / "a.toml", [DOWN], f"--disk={tmp_path / 'file' / 'folder'}")
+    assert not (tmp_path / "a.toml").exists()
+
+
+async def test_a_place_that_cannot_be_written_is_asked_for_again(tmp_path: Path) -> None:
+    good, flags = tmp_path / "good.toml", ["--listen=127.0.0.1:0", "--memory=1MB", f"--disk={tmp_path / 'cache'}"]
+    answers = Answers(str(tmp_path / "no folder" / "x.toml"), str(good))
+    async with harmony_nodes(1) as (node,):
+        first = FirstConfiguration(answers)
+        given = dict(flag.split("=", 1) for flag in flags)
+        assert await asyncio.to_thread(first.write, [node.url], None, None, given, None) == 0
+    assert urls(read(good)) == {"harmony-s0": [node.url]}
+    assert answers.left == []

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.core.cache.entry import Entry, Selection
+from rpcaccel.core.client_limits import hashed
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.memo import MIN_BYTES
 from rpcaccel.core.plan.rules import CacheClass
@@ -184,14 +185,17 @@ async def test_without_a_network_calls_are_told_where_the_first_nodes_are_given_
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         served, adopt = settings_for(nodes), proxy.worker.adopt
         adopt(served.model_copy(update={"networks": {}}), 2)
-        told = "there are no nodes yet; the page takes the first ones: http://127.0.0.1:8889/"
+        told = "there are no nodes yet: the page takes the first ones, at the address that was printed at the start"
         reply = await proxy.call("hmyv2_getBlockByNumber", 7, {})
         assert (reply.status, reply.error["code"], reply.error["message"]) == (503, -32603, told)
         ready = await proxy.get("/readyz")
         assert (ready.status, ready.body.decode().strip()) == (503, told)
         assert proxy.worker.report().tally.refusals["no-network"] == 1
+        clients = {"require_key": True, "keys": {"shop": {"hashes": [hashed("a key of some length")]}}}
+        adopt(settings_for(nodes, clients=clients).model_copy(update={"networks": {}}), 3)
+        assert (await proxy.call("hmyv2_getBlockByNumber", 7, {})).status == 401
         assert await proxy.worker.explain("", "eth_chainId", b"[]") is None
 
-        adopt(served, 3)
+        adopt(served, 4)
         proxy.see()
         assert (await proxy.call("hmyv2_getBlockByNumber", 7, {})).result["number"] == 7

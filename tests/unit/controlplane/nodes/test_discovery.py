@@ -120,6 +120,12 @@ async def test_a_node_that_does_not_answer_is_taken_for_one_like_the_others_and_
     ]
 
 
+async def test_a_node_of_a_shard_that_no_chain_has_is_left_out_by_name() -> None:
+    networks, notes = await found(Node(harmony(99_999)), Node(harmony(1)))
+    assert [one.name for one in networks] == ["harmony-s1"]
+    assert any("http://a" in note and "shard 99999, which no chain has" in note for note in notes), notes
+
+
 async def test_where_none_answers_the_default_is_served_and_it_is_said() -> None:
     networks, notes = await found(Node({}), Node({}))
     assert networks == [UrlNetwork("harmony-s0", "harmony", 0, ("http://a", "http://b"))]
