@@ -6,7 +6,7 @@ import { NONE, block, clock, count, duration, joined, moment, percent, plural, s
 import { button, facts, failures } from "../parts.js";
 import { store } from "../store.js";
 import { costsGroup } from "./costs.js";
-import { stateOf } from "./node_table.js";
+import { reasonOf, stateOf, wordOf } from "./node_table.js";
 import { groupSoon, pathOf } from "./setting.js";
 import { agreement } from "./worth.js";
 
@@ -248,19 +248,20 @@ export function nodeDetail(first, about) {
       )
     : "";
   return {
-    element: h("div", why, doubt, told, paths, h("div.buttons", probe, word), examination, settings, costs),
+    element: h("div", doubt, why, told, paths, h("div.buttons", probe, word), examination, settings, costs),
     probe: ask,
     update: (node) => {
       counted = node.unit;
       settings?.update();
       costs?.update();
-      refresh(why, [stateOf(node), node.why ? `: ${node.why}` : ""]);
+      const reason = reasonOf(node);
+      refresh(why, node.suspect ? `Apart from that: ${wordOf(node)}` : stateOf(node), reason ? `: ${reason}` : "");
       refresh(told, draw(node));
       redraw(
         doubt,
         node.suspect
           ? [
-              state("bad", "suspected"),
+              stateOf(node),
               ": an answer contradicted its call or block, or two other nodes contradicted it more often than chance explains. It is judged by the last hour; nothing that it answers is kept meanwhile. ",
               cases,
             ]

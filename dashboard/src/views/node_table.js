@@ -17,8 +17,25 @@ const STATES = {
   unknown: ["idle", "not known yet"],
 };
 
-/** "▲ behind", its colour and word by the state of a node. */
-export const stateOf = (node) => state(...(STATES[node.state] ?? ["idle", node.state]));
+const ofState = (node) => STATES[node.state] ?? ["idle", node.state];
+
+/** The word for the state of a node, whether or not it is suspected. */
+export const wordOf = (node) => ofState(node)[1];
+
+/** "▲ behind", its colour and word by the state of a node. One that is suspected has no other state beside that. */
+export const stateOf = (node) => (node.suspect ? state("bad", "suspected") : state(...ofState(node)));
+
+const REPORTED = 3; // seconds after which every worker has told of a drain, and of what it has in flight
+const AVERAGED = 10; // seconds of which "calls a second" is the mean: at first it tells of calls from before
+
+/** Why a node is in its state, and what somebody who waits for it wants to know. */
+export function reasonOf(node) {
+  if (node.state === "drained" && node.since > REPORTED && !node.in_flight)
+    return "it may be stopped: this host has no calls in flight there, and sends it none until draining is switched off";
+  if (node.state !== "failing" || !node.calls_per_second) return node.why;
+  if (node.eligible) return `${node.why} · it still gets calls, until those fail too`;
+  return node.since > AVERAGED ? `${node.why} · it still gets tries, and calls without a better node` : node.why;
+}
 
 /** Blocks that a node lacks, with their place kept when it lacks none. A new block reaches one node before another,
  *  so only a node that is behind is warned of. */
@@ -56,17 +73,18 @@ export const identity = (severalNetworks) => [
   severalNetworks && words("Network", (node) => node.network),
   {
     title: "State",
-    sort: (node) => node.state,
+    sort: (node) => (node.suspect ? "suspected" : node.state),
     look: "elastic",
-    cell: (node) =>
-      h(
+    cell: (node) => {
+      const [known, reason] = [node.suspect ? ` · ${wordOf(node)}` : "", reasonOf(node)];
+      const since = node.since === null ? "" : ` for ${span(node.since).split(" ")[0]}`;
+      return h(
         "div.line",
-        { title: node.why || null },
-        node.suspect ? [state("bad", "suspected"), " "] : "",
+        { title: reason || null },
         stateOf(node),
-        node.since === null ? "" : h("span.quiet", ` for ${span(node.since).split(" ")[0]}`),
-        node.why ? h("span.quiet", ` · ${node.why}`) : "",
-      ),
+        h("span.quiet", known, since, reason ? ` · ${reason}` : ""),
+      );
+    },
   },
   {
     title: "Head",

@@ -274,7 +274,7 @@ export const nodes = {
         head: (network) =>
           networkHead(network, documents.overview.balancers ?? Object.keys(SAYS.balancer), () => known),
       },
-      find: (node) => `${node.id} ${node.network} ${node.state} ${node.address}`,
+      find: (node) => `${node.id} ${node.network} ${node.state} ${node.suspect ? "suspected" : ""} ${node.address}`,
       columns: [
         ...identity(false),
         {

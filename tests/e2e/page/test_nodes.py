@@ -248,6 +248,30 @@ FAILED: list[tuple[dict[str, object], str]] = [
 ]
 
 
+async def test_a_suspected_node_has_one_state_and_a_row_says_why_a_failing_node_gets_calls_and_when_one_may_be_stopped(
+    page: Page, admin: Admin, view: SampleView
+) -> None:
+    a, b, c = view.node_list
+    states = page.get_by_role("region", name="Nodes", exact=True).locator('td[data-title="State"]')
+    await expect(states.nth(1)).to_contain_text("serving")
+    drained = replace(c, state="drained", why="it takes no new calls", since=60.0)
+    failing = replace(b, state="failing", why="no connection")
+    view.node_list = [replace(a, suspect=True), failing, drained]
+    admin.sample()
+    await expect(states.nth(0).locator(".state")).to_have_text(["✖suspected"])
+    await expect(states.nth(0)).to_contain_text("suspected · serving for")
+    await expect(states.nth(1)).to_contain_text("no connection · it still gets calls, until those fail too")
+    await expect(states.nth(2)).to_contain_text("· it may be stopped: this host has no calls in flight")
+    detail = await opened(page, "a")
+    await expect(detail.locator(":is(.doubt, .reason) .state")).to_have_text(["✖suspected"])
+    await expect(detail.locator(".reason")).to_have_text("Apart from that: serving")
+    view.node_list = [a, replace(failing, eligible=False, since=60.0), drained]
+    view.tally.node(NETWORK, "c").in_flight = 2
+    admin.sample()
+    await expect(states.nth(1)).to_contain_text("· it still gets tries, and calls without a better node")
+    await expect(states.nth(2)).not_to_contain_text("may be stopped")
+
+
 async def test_what_is_pressed_stays_until_it_is_let_go_while_figures_go_on(page: Page, view: SampleView) -> None:
     detail = await opened(page, "a")
     calls = detail.get_by_role("row", name="calls since the start").get_by_role("cell").last
