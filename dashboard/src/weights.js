@@ -5,6 +5,9 @@ import { joined, percent } from "./format.js";
 import { store } from "./store.js";
 
 const HIGHEST = 1000;
+const valid = (weight) => Number.isInteger(weight) && weight >= 0 && weight <= HIGHEST;
+
+let made = 0;
 
 /** Who may not change it sees the number. `nodes()`: all nodes as they were last told. */
 export function weightControl(node, nodes) {
@@ -35,14 +38,18 @@ export function weightControl(node, nodes) {
     step: "1",
     "aria-label": `${label}, as a number`,
   });
+  const fault = h("p.isbad.fault", { role: "alert", id: `weight-fault-${(made += 1)}` });
+  number.setAttribute("aria-describedby", fault.id);
+  // A weight that the server would refuse is collected like any other: the bar does not apply it, and says why.
   const set = (text) => {
-    const wanted = Math.round(Number(text));
-    if (text !== "" && wanted >= 0 && wanted <= HIGHEST) store.set(path, wanted);
+    if (text === "") return;
+    store.set(path, Number(text));
+    if (!valid(Number(text))) store.check();
   };
   slider.addEventListener("input", () => set(slider.value));
   number.addEventListener("input", () => set(number.value));
   number.addEventListener("keydown", (event) => event.key === "Enter" && set(number.value));
-  const element = h("div.tune", slider, number, share);
+  const element = h("div.tune", slider, number, share, fault);
   const update = (now) => {
     const wanted = store.value(path) ?? now.weight;
     const highest = Math.max(
@@ -50,7 +57,7 @@ export function weightControl(node, nodes) {
       ...nodes()
         .filter((one) => one.network === now.network)
         .map((one) => one.weight),
-      wanted,
+      Math.min(wanted, HIGHEST),
     );
     // While a slider is held its end does not move away from under the pointer.
     if (document.activeElement !== slider) setAttribute(slider, "max", String(highest));
@@ -58,7 +65,11 @@ export function weightControl(node, nodes) {
     if (document.activeElement !== number && number.value !== String(wanted)) number.value = wanted;
     slider.disabled = number.disabled = store.value(path.slice(0, -1)) === null;
     element.classList.toggle("drafted", store.changed(path));
-    tellShare(now);
+    const wrong = valid(wanted) ? "" : `expected a whole number, 0 to ${HIGHEST}`;
+    setText(fault, wrong);
+    setAttribute(number, "aria-invalid", String(Boolean(wrong)));
+    if (wrong) redraw(share);
+    else tellShare(now);
   };
   return { element, update };
 }
@@ -69,7 +80,8 @@ const path = (node, name) => ["networks", node.network, "nodes", node.id, name];
 function weightAfter(store, node) {
   if (store.value(path(node, "drain")) === true || store.value(["networks", node.network, "nodes", node.id]) === null)
     return 0;
-  return store.value(path(node, "weight")) ?? node.weight;
+  const weight = store.value(path(node, "weight"));
+  return valid(weight) ? weight : node.weight;
 }
 
 const tierAfter = (store, node) => store.value(path(node, "tier")) ?? node.tier;

@@ -50,6 +50,24 @@ async def test_several_edits_are_applied_together_a_refused_one_changes_nothing_
     await expect(bar).to_contain_text("1 of 2 workers have it, not yet w2")
 
 
+async def test_a_weight_that_is_none_is_told_at_its_field_and_applied_neither_alone_nor_with_others(
+    page: Page, visitor: Visitor, control: SampleControl
+) -> None:
+    visitor.expected = ["422"]
+    fault, applies = page.locator(".tune .fault:visible"), page.get_by_role("button", name="Apply", exact=True)
+    await weight(page, "b").fill("3")
+    for wrong in ("5000", "2.5"):
+        await weight(page, "a").fill(wrong)
+        await expect(fault).to_have_text("expected a whole number, 0 to 1000")
+        await expect(applies).to_be_disabled()
+        await weight(page, "b").focus()
+        await expect(weight(page, "a")).to_have_value(wrong)
+    await weight(page, "a").fill("4")
+    await expect(fault).to_have_count(0)
+    await apply(page)
+    assert (in_force(control, "a"), in_force(control, "b")) == (4, 3)
+
+
 async def test_what_a_drain_takes_is_told_and_draining_the_last_node_is_asked_about_once(
     page: Page, control: SampleControl
 ) -> None:
