@@ -7,7 +7,7 @@ import { button } from "./parts.js";
 import { confirmed } from "./popups.js";
 import { store } from "./store.js";
 import { weightsAfter } from "./weights.js";
-import { WAYS, changeText, danger, sentence } from "./wording.js";
+import { WAYS, changeText, danger, sentence, stopped } from "./wording.js";
 
 const NOBODY = "local"; // the author of changes where there are no accounts
 const STAYS = 20000;
@@ -47,17 +47,20 @@ export class Bar {
     if (store.busy || store.faults.length) return;
     const { nodes: known, clients: callers } = this.newest();
     const [nodes, clients] = [known?.nodes ?? [], callers?.clients ?? []];
-    const lines = edits
-      .map(([path, before, after]) =>
-        danger(path, before, after, { nodes, clients, left: weightsAfter(store, nodes, path[1]) }),
-      )
-      .filter(Boolean);
+    const dangers = edits.map(([path, , after]) => danger(path, after, { nodes, clients }));
+    const lines = [...dangers.filter(Boolean), ...this.stopped(edits)];
     if (
       lines.length &&
       !(await confirmed({ title: "Apply these changes?", lines, yes: `Apply ${edits.length === 1 ? "it" : "them"}` }))
     )
       return;
     await this.follow(() => store.apply());
+  }
+
+  /** What becomes of networks that are left without a node. */
+  stopped(edits) {
+    const nodes = this.newest().nodes?.nodes;
+    return nodes ? stopped(edits, (network) => weightsAfter(store, nodes, network)) : [];
   }
 
   /** Who came by keyboard goes on at Undo: the button that was pressed is not there any more. */
@@ -138,6 +141,7 @@ export class Bar {
           "p.edits",
           edits.map(([path, before, after]) => h("span", sentence(path, before, after))),
         ),
+        this.stopped(edits).map((text) => h("p", state("warn", ""), text)),
       );
     } else if (store.applied) {
       const { revision, adopted, workers, note } = store.current;

@@ -108,18 +108,27 @@ export function changeText({ difference = [], text, action }) {
   return said.join("; ") || text || action;
 }
 
+/** Does an edit take the calls away from a node? */
+const stops = ([, , what, , ...rest], after) =>
+  what === "nodes" &&
+  (rest.length ? (rest[0] === "drain" && after === true) || (rest[0] === "weight" && after === 0) : after === null);
+
+/** A sentence about each network of which no node would take calls after these edits; `left(network)`: the weights that
+ *  would be left. */
+export const stopped = (edits, left) =>
+  [...new Set(edits.filter(([path, , after]) => stops(path, after)).map(([[, network]]) => network))]
+    .filter((network) => left(network) === 0)
+    .map((network) => `No node of ${network} would take calls: every call that is not cached would fail.`);
+
 /** The sentence that an edit deserves to be asked about before it is applied, or null. */
-export function danger([top, network, what, id, ...rest], before, after, { nodes, left, clients }) {
+export function danger([top, network, what, id, ...rest], after, { nodes, clients }) {
   if (top === "clients") return ofCallers(network, what, id, after, clients);
-  if (what !== "nodes") return null;
+  if (what !== "nodes" || after !== null || rest.length) return null;
   const node = nodes.find((one) => one.network === network && one.id === id);
   const share = node?.share_got
     ? `it carries ${joined(percent(node.share_got))} of the calls now`
     : "it carries no calls now";
-  const last = left === 0 ? " No node of this network would take calls: every call that is not cached would fail." : "";
-  if (after === null && !rest.length) return `Node ${id} is removed: ${share}, and its connections are closed.${last}`;
-  const stops = (rest[0] === "drain" && after === true) || (rest[0] === "weight" && after === 0);
-  return stops && last ? `Node ${id} is the last of ${network} that takes calls.${last}` : null;
+  return `Node ${id} is removed: ${share}, and its connections are closed.`;
 }
 
 function ofCallers(what, name, key, after, clients) {
