@@ -45,13 +45,30 @@ async def test_on_a_phone_the_name_of_a_method_breaks_between_its_words(visitor:
         await expect(name).to_have_text("hmyv2_getBalanceByBlockNumber")
 
 
-async def test_a_node_is_one_line_and_what_is_shortened_is_told_in_full(
+async def test_on_a_phone_a_node_in_trouble_is_seen_whole_in_a_third_of_the_screen(
+    visitor: Visitor, filled: Admin, view: SampleView
+) -> None:
+    why = "it is 14 blocks behind: it gets no calls about newer blocks until it has caught up"
+    view.node_list = [NodeView(network=NETWORK, id="a", state="behind", why=why, eligible=False, since=400.0)]
+    filled.sample()
+    page = await visitor.open(filled.address, "nodes", width=390)
+    card = page.get_by_role("region", name="Nodes", exact=True).locator("tr.row")
+    await expect(card.locator(".line")).to_be_visible()
+    await expect(card).to_contain_text(why)
+    assert await card.evaluate("card => card.offsetHeight") < 844 / 3
+    assert await card.locator("td:visible").evaluate_all(WIDER) == []
+
+
+WIDER = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.dataset.title)"
+
+
+async def test_a_node_is_a_line_that_shows_its_state_and_what_is_shortened_is_told_in_full(
     visitor: Visitor, filled: Admin, view: SampleView
 ) -> None:
     name, why = "node-with-a-long-name.eu-central.example.org:9500", "no connection: it took too long to answer, twice"
     view.node_list = [
         NodeView(network=NETWORK, id=name, state="failing", why=why, eligible=False, since=400.0),
-        NodeView(network=NETWORK, id="eth-b.provider-example", state="serving"),
+        NodeView(network=NETWORK, id="eth-b.provider-example", state="behind", why="14 blocks behind", since=400.0),
     ]
     filled.sample()
     page = await visitor.open(filled.address, "nodes", width=1366)
@@ -63,6 +80,9 @@ async def test_a_node_is_one_line_and_what_is_shortened_is_told_in_full(
     assert await long.evaluate("row => row.offsetHeight") == await short.evaluate("row => row.offsetHeight") < 40
     await expect(long.locator(".name")).to_have_attribute("title", name)
     await expect(long.locator(".line")).to_have_attribute("title", why)
+    await expect(short.locator(".line")).to_contain_text("behind for 7\u202fmin · 14 blocks behind")
+    seen = "one => one.scrollHeight <= one.clientHeight && one.scrollWidth <= one.clientWidth"
+    assert await short.locator(".line").evaluate(seen)
     await expect(long.locator(".line")).to_contain_text("failing for 7\u202fmin · no connection")
     await long.get_by_role("button", name=name, exact=True).click()
     await expect(page.locator("tr.detail:visible .reason")).to_contain_text(why)
