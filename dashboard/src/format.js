@@ -109,8 +109,9 @@ export function span(seconds) {
   return pair(Math.floor(whole / 86400), "d", Math.floor((whole % 86400) / 3600), "h");
 }
 
-/** The while that figures look back: "minute" for about one, else its length. */
+/** The while that figures look back: "minute" for about one, or before any is known, else its length. */
 export function lately(seconds) {
+  if (absent(seconds)) return "minute";
   return seconds > 55 && seconds < 70 ? "minute" : span(seconds);
 }
 

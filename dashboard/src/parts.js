@@ -215,7 +215,7 @@ export function reasons(title, counts, words) {
 }
 export const missed = (counts) => reasons("Why it missed", counts, MISSED);
 export const skipped = (counts) => reasons("Why it was not kept", counts, SKIPPED);
-export const failures = (counts) => reasons("Attempts without a result, last minute", counts, FAILED);
+export const failures = (counts, covered) => reasons(`Attempts without a result, last ${covered}`, counts, FAILED);
 
 /** The address of the errors that are of one network, method, fault ...; every filter that is not named is reset. */
 export const errorsAt = (wanted) => `#/errors/${new URLSearchParams(wanted)}`;

@@ -158,7 +158,7 @@ const SETTINGS = [
   "gather",
 ];
 
-/** `about`: what else is known of a node: { did, over, showCases } of it. */
+/** `about`: what else is known of a node: { did, over, showCases } of it, and `covered()`, how far back figures look. */
 export function nodeDetail(first, about) {
   const path = ["networks", first.network, "nodes", first.id];
   const told = h("div.facts");
@@ -183,7 +183,7 @@ export function nodeDetail(first, about) {
   const examination = examinationPart(first);
   const doubt = h("p.doubt");
   const cases = button("Show the cases", () => about.showCases(first));
-  const draw = (node) => [
+  const draw = (node, covered) => [
     facts("Node", [
       ["address", h("code", node.address || NONE)],
       ["roles", node.roles.join(", ") || "none set"],
@@ -191,12 +191,12 @@ export function nodeDetail(first, about) {
       ["new heads", node.pushes ? "told over a WebSocket" : "asked for"],
       ["head moved", node.head_age === null ? NONE : `${span(node.head_age)} ago`],
       ["calls since the start", joined(count(node.calls_total))],
-      ["retried, last minute", joined(count(node.retries))],
+      [`retried, last ${covered}`, joined(count(node.retries))],
       node.tier && ["tier", String(node.tier)],
       node.limit && ["calls at once, at most", joined(count(node.limit))],
     ]),
     facts(
-      "Latency, last minute",
+      `Latency, last ${covered}`,
       ["p50", "p90", "p99"]
         .map((name) => [name, joined(duration(node.latency?.[name]))])
         .concat([["answers", joined(count(node.latency?.count ?? 0))]]),
@@ -218,8 +218,8 @@ export function nodeDetail(first, about) {
     ),
     ...agreementFacts(about.did(node), about.over()),
     Object.keys(node.failures).length
-      ? failures(node.failures)
-      : facts("Attempts without a result, last minute", [
+      ? failures(node.failures, covered)
+      : facts(`Attempts without a result, last ${covered}`, [
           ["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""],
         ]),
   ];
@@ -256,7 +256,7 @@ export function nodeDetail(first, about) {
       costs?.update();
       const reason = reasonOf(node);
       refresh(why, node.suspect ? `Apart from that: ${wordOf(node)}` : stateOf(node), reason ? `: ${reason}` : "");
-      refresh(told, draw(node));
+      refresh(told, draw(node, about.covered()));
       redraw(
         doubt,
         node.suspect

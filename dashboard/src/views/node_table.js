@@ -99,7 +99,7 @@ export const share = {
   title: "Share got / wanted",
   right: true,
   sort: (node) => node.share_got,
-  hint: "of calls in the last 10 s; the mark is what the weights ask for, with ~ where the balancer looks at more than weights. A node that gets new blocks later gets fewer calls about them.",
+  hint: "of calls in the last 10 s, or since the start where that is less; the mark is what the weights ask for, with ~ where the balancer looks at more than weights. A node that gets new blocks later gets fewer calls about them.",
   cell: (node) => [
     joined(percent(node.share_got)),
     h(
@@ -117,7 +117,7 @@ export const figures = () => [
   numbers("p99", (node) => node.latency?.p99, duration, { fold: 3 }),
   numbers("In flight", (node) => node.in_flight, count, { fold: 1 }),
   numbers("Failed", (node) => node.failed, count, {
-    hint: "attempts in the last minute, by the node's fault",
+    hint: "attempts without a result by the node's fault, in the time that stands above the table",
     cell: (node) => errorFigure(node.failed),
   }),
 ];

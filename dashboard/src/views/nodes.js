@@ -263,6 +263,7 @@ export const nodes = {
   needs: () => ({ nodes: { path: "nodes" }, history: timeSpan.need("") }),
   build: (documents, feed) => {
     let last = documents.nodes.nodes;
+    let covered = "";
     let known = documents.overview.networks;
     const names = known.map(({ network }) => network);
     const table = new Table({
@@ -296,6 +297,7 @@ export const nodes = {
     const about = {
       did: (node) => report.of(keyOf(node)),
       over: () => report.over,
+      covered: () => covered,
       showCases: (node) => report.cases.of(keyOf(node)),
     };
     const note = quiet();
@@ -315,11 +317,12 @@ export const nodes = {
       elements: [element, charts, ...report.elements],
       update: ({ overview, nodes: now, history, settings }) => {
         last = now.nodes;
+        covered = lately(now.minute);
         known = overview.networks;
         report.update(overview);
         setText(
           note,
-          `${last.filter((node) => node.eligible).length} of ${last.length} take calls${now.minute ? ` · percentiles of the last ${lately(now.minute)}` : ""}`,
+          `${last.filter((node) => node.eligible).length} of ${last.length} take calls${now.minute ? ` · latency and failures of the last ${covered}` : ""}`,
         );
         field.hidden = last.length < 8;
         if (!store.writable) add.hidden = true;

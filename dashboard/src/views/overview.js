@@ -2,7 +2,7 @@
 
 import { Chart } from "../chart.js";
 import { figure, h, redraw, setText, state } from "../dom.js";
-import { NONE, block, count, duration, joined, money, percent, plural, rate, span } from "../format.js";
+import { NONE, block, count, duration, joined, lately, money, percent, plural, rate, span } from "../format.js";
 import { HeatChart } from "../heat.js";
 import { leadsTo, mostUrgent, muteControl, notices } from "../notices.js";
 import { codeColour, outcomeSeries } from "../outcomes.js";
@@ -310,13 +310,14 @@ export const overview = {
       methods: methodTable(names.length > 1, { brief: true }),
     };
     const more = h("a", { href: "#/methods" });
-    const tune = h("a", { href: "#/nodes" });
+    const [tune, covered] = [h("a", { href: "#/nodes" }), quiet()];
     const [empty, command] = [h("div"), firstCall(documents.overview)];
     const show = ({ overview: now, nodes, methods, settings }) => {
       first.update(now, settings);
       tables.networks.update(chosen(now.networks));
       tables.nodes.update(looked(chosen(nodes.nodes)));
       setText(tune, nodes.nodes.length > MANY ? `all ${nodes.nodes.length}, and tune them` : "tune them");
+      setText(covered, nodes.minute ? `latency and failures of the last ${lately(nodes.minute)}` : "");
       live.update(now, chosen(now.subscriptions), nodes.minute);
       const called = chosen(methods.methods);
       tables.methods.update([...called].sort((one, two) => two.calls - one.calls).slice(0, TOP));
@@ -329,7 +330,7 @@ export const overview = {
         first,
         hosts,
         section("Networks", null, tables.networks),
-        section("Nodes", tune, tables.nodes),
+        section("Nodes", [tune, covered], tables.nodes),
         live,
         section("Busiest methods", more, empty, tables.methods),
         saved,

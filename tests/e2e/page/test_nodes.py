@@ -8,6 +8,7 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.ledger import Author
+from tests.e2e.page.conftest import Start
 from tests.e2e.page.tuning import apply, field, opened, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
@@ -270,6 +271,24 @@ async def test_a_suspected_node_has_one_state_and_a_row_says_why_a_failing_node_
     admin.sample()
     await expect(states.nth(1)).to_contain_text("· it still gets tries, and calls without a better node")
     await expect(states.nth(2)).not_to_contain_text("may be stopped")
+
+
+async def test_figures_of_nodes_say_how_far_back_they_look_which_is_a_minute_once_that_has_passed(
+    visitor: Visitor, start: Start, view: SampleView, control: SampleControl
+) -> None:
+    admin = await start(view, control, seconds=12, load=0.2)
+    page = await visitor.open(admin.address, "nodes")
+    head = page.locator(".head", has_text="take calls")
+    detail = await opened(page, "a")
+    for seconds, said in ((0, "last 12\u202fs"), (60, "last minute")):
+        for _ in range(seconds):
+            view.advance(1.0, load=0.02)
+            admin.sample()
+        await expect(head).to_contain_text(f"latency and failures of the {said}")
+        for figures in ("Latency", "retried", "Attempts without a result"):
+            await expect(detail).to_contain_text(f"{figures}, {said}")
+    await page.evaluate("location.hash = '#/overview'")
+    await expect(page.locator(".head", has_text="tune them")).to_contain_text("latency and failures of the last minute")
 
 
 async def test_what_is_pressed_stays_until_it_is_let_go_while_figures_go_on(page: Page, view: SampleView) -> None:
