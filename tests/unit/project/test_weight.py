@@ -17,7 +17,7 @@ BOUNDS = {
     "files of the product": (385, 5),
     "packages past 12 files": (0, 0),
     "public names in two or more files": (36, 0),
-    "lines of tests": (89_100, 600),
+    "lines of tests": (89_200, 600),
     "lines of benchmarks": (2_500, 100),
     "pages of docs": (18, 0),
 }
