@@ -13,7 +13,7 @@ from tests.support.services import ROOT
 WIDE = 12
 """Files from which a package is hard to hold in mind."""
 BOUNDS = {
-    "lines of the product": (70_500, 300),
+    "lines of the product": (70_550, 300),
     "files of the product": (385, 5),
     "packages past 12 files": (0, 0),
     "public names in two or more files": (36, 0),
