@@ -137,6 +137,19 @@ const LABELS = {
   "networks.*.ranges.at_once": ["Pieces of a range at once", "calls"],
 };
 
+/** Words that people look for, which neither name nor explanation has, by the paths that they are about. */
+const ALSO = [
+  [/deadline|timeout|keepalive|websocket\.(idle|ping)|drain_linger|concurrency\.(heavy_)?wait$/, "timeout"],
+  [/^(memory|disk|redis)\./, "cache"],
+  [/^(memory|disk)\.size$/, "cache size limit"],
+  [/attempts$|\.budget\./, "retries retry failover"],
+  [/^clients\.(anonymous\.(rate|burst)|heavy_cost)$/, "rate limit throttle"],
+  [/^clients\.require_key$/, "password authentication login api key token"],
+  [/^tls_/, "ssl"],
+  [/^errors\./, "log"],
+  [/\.breaker\./, "circuit"],
+];
+
 /** [label, unit, what stands for an empty text] of a path. */
 function label(path) {
   const [name, unit = "", empty = "none"] = LABELS[path] ?? [
@@ -186,6 +199,12 @@ export const about = (path) => known.get(keyOf(path));
 
 /** What the setting at a path is called, described or not. */
 export const nameOf = (path) => label(keyOf(path)).name;
+
+/** Other words by which people look for the setting at a path. */
+export const alsoCalled = (path) =>
+  ALSO.filter(([paths]) => paths.test(keyOf(path)))
+    .map(([, words]) => words)
+    .join(" ");
 
 /** A value at this path in words. */
 export const inWords = (path, value) => (value === "" ? label(keyOf(path)).empty : told(about(path)?.kind, value));

@@ -1,6 +1,6 @@
 // One setting: its name, a field for its value, what it means, and what is wrong with it. Several make a group.
 
-import { about, describe, dotted } from "../described.js";
+import { about, alsoCalled, describe, dotted } from "../described.js";
 import { h, setText } from "../dom.js";
 import { button, options, quiet } from "../parts.js";
 import { store } from "../store.js";
@@ -132,8 +132,17 @@ function setting(path, unitOf) {
     if (writable) field.setAttribute("aria-invalid", String(wrong !== null));
   };
   show();
-  return { element, update: () => show(), words: `${label.name} ${dotted(path)} ${text}`.toLowerCase() };
+  return {
+    element,
+    update: () => show(),
+    words: `${label.name} ${dotted(path)} ${text} ${alsoCalled(path)}`.toLowerCase(),
+  };
 }
+
+/** Do the words have the text as it stands, or, in any order, words that begin with each word of it? */
+const found = (words, needle) =>
+  words.includes(needle) ||
+  needle.split(/\s+/).every((start) => words.split(/[^a-z0-9]+/).some((word) => word.startsWith(start)));
 
 /** Some settings under one heading; `unitOf()`: what "units" are among them. */
 export function group(title, note, paths, unitOf) {
@@ -147,9 +156,9 @@ export function group(title, note, paths, unitOf) {
     title,
     element,
     update: () => all.forEach((one) => one.update()),
-    /** Show those alone that have these words; how many that are. */
+    /** Show those alone that `found` tells of; how many that are. */
     filter: (needle) => {
-      const shown = all.filter((one) => !(one.element.hidden = !one.words.includes(needle)));
+      const shown = all.filter((one) => !(one.element.hidden = !found(one.words, needle)));
       element.hidden = !shown.length;
       return shown.length;
     },

@@ -76,6 +76,27 @@ async def test_every_described_setting_has_its_field_in_its_group_with_explanati
     await expect(page.locator("main")).to_contain_text("No setting has")
 
 
+SOUGHT = {
+    "timeout": ("networks.*.deadline", "http.read_timeout"),
+    "cache size": ("memory.size", "disk.size"),
+    "retries": ("networks.*.attempts", "networks.*.budget.share"),
+    "rate limit": ("clients.anonymous.rate", "clients.anonymous.burst"),
+    "password": ("clients.require_key", "tls_key"),
+    "log": ("log.level", "log.access"),
+    "size memory": ("memory.size",),
+}
+"""What people look for, and some of the settings that they then mean."""
+
+
+async def test_the_filter_finds_settings_by_what_people_call_them(page: Page) -> None:
+    await expect(page.locator(".setting").first).to_be_visible()
+    for words, meant in SOUGHT.items():
+        await page.get_by_label("Filter settings").fill(words)
+        found = await page.locator(".setting:visible > label").evaluate_all("all => all.map(one => one.title)")
+        assert {path.replace("*", NETWORK) for path in meant} <= set(found), words
+        assert len(found) <= 16, words  # a sixth of all
+
+
 async def test_settings_of_several_kinds_are_applied_together_and_undone_and_memory_is_tuned_beside_its_tier_too(
     page: Page, control: SampleControl
 ) -> None:
