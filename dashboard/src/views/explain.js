@@ -1,76 +1,17 @@
 // A call, pasted: how it would be treated and why; and how it went when it is run.
 
 import { change } from "../api.js";
-import { h, redraw, setText, svg } from "../dom.js";
+import { h, redraw, setText } from "../dom.js";
 import { NONE, block, bytes, count, duration, joined, listed, plural, span } from "../format.js";
-import { MEANING, STEP_WORDS, button, facts, quiet, section, select } from "../parts.js";
+import { laidOut } from "../json_layout.js";
+import { MEANING, button, facts, quiet, section, select } from "../parts.js";
 import { store } from "../store.js";
+import { waterfall } from "./waterfall.js";
 
 const LONGEST = 4000;
 
-const FIRST = "forward"; // attempts are made in this step
-const WELL = new Set(["answered", "overtaken", "cancelled"]);
-
-/** `Server-Timing: forward;dur=12.4, attempt;desc="a timeout";start=0;dur=3` as [{name, words, start, seconds}]. */
-function timings(header) {
-  return (header ?? "")
-    .split(/,(?=(?:[^"]*"[^"]*")*[^"]*$)/)
-    .map((part) => {
-      const [name, ...more] = part.split(";").map((one) => one.trim());
-      const of = (key) =>
-        more
-          .find((one) => one.startsWith(`${key}=`))
-          ?.slice(key.length + 1)
-          .replace(/^"|"$/g, "");
-      return {
-        name,
-        words: of("desc") ?? "",
-        start: Number(of("start") ?? NaN) / 1000,
-        seconds: Number(of("dur") ?? NaN) / 1000,
-      };
-    })
-    .filter(({ name, seconds }) => name && !Number.isNaN(seconds));
-}
-
-/** Each step after the one before it; attempts where they began. */
-function placed(all) {
-  let at = 0;
-  let forward = 0;
-  return all.map((one) => {
-    if (one.name === "attempt") return { ...one, at: forward + one.start };
-    if (one.name === FIRST) forward = at;
-    at += one.seconds;
-    return { ...one, at: at - one.seconds };
-  });
-}
-
-function row({ name, words, at, seconds }, whole) {
-  const [node, end] = words.split(" ");
-  const attempt = name === "attempt";
-  const bad = attempt && !WELL.has(end);
-  const said = attempt
-    ? [h("b", node), h("span", { class: bad ? "isbad" : "quiet" }, ` ${end}`)]
-    : (STEP_WORDS[name] ?? name);
-  return h(
-    "tr",
-    { class: attempt ? `attempt${bad ? " failed" : ""}` : null },
-    h("td", said),
-    h(
-      "td.fall",
-      svg(
-        "svg",
-        { viewBox: "0 0 1000 8", preserveAspectRatio: "none", "aria-hidden": "true" },
-        svg("rect", { x: (1000 * at) / whole, y: 0, width: Math.max(3, (1000 * seconds) / whole), height: 8 }),
-      ),
-    ),
-    h("td.right", joined(duration(seconds))),
-  );
-}
-
-function waterfall(ran) {
+function went(ran) {
   const headers = Object.fromEntries(Object.entries(ran.headers).map(([name, value]) => [name.toLowerCase(), value]));
-  const steps = placed(timings(headers["server-timing"]).filter(({ name }) => name !== "total"));
-  const whole = Math.max(ran.seconds, ...steps.map(({ at, seconds }) => at + seconds));
   const from = headers["x-rpcaccel-cache"];
   const attempts = Number(headers["x-rpcaccel-attempts"] ?? 0);
   const said = [
@@ -81,20 +22,17 @@ function waterfall(ran) {
     `${joined(duration(ran.seconds))} in all`,
     joined(bytes(ran.size)),
   ].filter(Boolean);
-  const text = ran.body.length > LONGEST ? `${ran.body.slice(0, LONGEST)} …` : ran.body;
+  const cut = ran.body.length > LONGEST;
   return section(
     "How it went",
     h("span.quiet", said.join(" · ")),
-    steps.length
-      ? h(
-          "table.waterfall",
-          h(
-            "tbody",
-            steps.map((one) => row(one, whole)),
-          ),
-        )
-      : null,
-    h("pre.answer", { tabindex: "0" }, text),
+    waterfall(headers["server-timing"], ran.seconds),
+    h(
+      "pre.answer",
+      { tabindex: "0", "aria-label": "Its answer" },
+      `${laidOut(cut ? ran.body.slice(0, LONGEST) : ran.body)}${cut ? " …" : ""}`,
+    ),
+    cut ? quiet(`the first ${LONGEST} characters of ${joined(bytes(ran.size))}, laid out in lines`) : null,
   );
 }
 
@@ -231,7 +169,7 @@ export const explain = {
         say(problem.status === 404 && !problem.code ? "This server cannot do that." : problem.message, true);
       }
     };
-    const run = button("Run it", () => ask("run", ran, waterfall), { hidden: store.role !== "admin" });
+    const run = button("Run it", () => ask("run", ran, went), { hidden: store.role !== "admin" });
     const buttons = h(
       "div.buttons",
       button("Explain", () => ask("explain", plan, told), { class: "primary" }),
