@@ -142,25 +142,25 @@ const MISSED = {
   off: "the settings keep nothing of it",
   "not-understood": "its params could not be read, so it was passed on",
   node: "its answer differs by node",
-  never: "its answers are never kept",
+  never: "nothing is kept of such a call",
   head: "no head is known yet",
   static: "no chain is known yet",
 };
 const SKIPPED = {
-  class: "its answers are never kept",
-  "too-large": "longer than memory.max_entry",
-  "above-head": "the node had not reached the block",
-  pending: "the transaction is not mined yet",
-  null: "null may become something",
-  "empty-list": "an empty list may fill",
-  "empty-list-unless-genesis": "no signers are known yet",
-  "empty-string": "empty, which the rule distrusts",
-  "0x": "empty, which the rule distrusts",
-  blobs: "only a pool has its blobs: kept until the next head",
-  "short-range": "the node cut the range short",
-  "not-final": "its block is not final yet: kept until the next head",
-  "fills-later": "a member that is null fills later: kept until the next head",
-  unproven: "a machine that lags would say the same: kept until the next head",
+  class: "not kept: nothing is of such a call",
+  "too-large": "not kept: longer than memory.max_entry",
+  "above-head": "not kept: the node had not reached the block",
+  pending: "not kept: the transaction is not mined yet",
+  "short-range": "not kept: the node cut the range short",
+  null: "until the next head: null may become something",
+  "empty-list": "until the next head: an empty list may fill",
+  "empty-list-unless-genesis": "until the next head: no signers are known yet",
+  "empty-string": "until the next head: empty, which the rule distrusts",
+  "0x": "until the next head: empty, which the rule distrusts",
+  blobs: "until the next head: only a pool has its blobs",
+  "not-final": "until the next head: its block is not final yet",
+  "fills-later": "until the next head: a member that is null fills later",
+  unproven: "until the next head: a machine that lags would say the same",
 };
 export const FAILED = {
   connect: "no connection",
@@ -214,7 +214,7 @@ export function reasons(title, counts, words) {
     : null;
 }
 export const missed = (counts) => reasons("Why it missed", counts, MISSED);
-export const skipped = (counts) => reasons("Why it was not kept", counts, SKIPPED);
+export const skipped = (counts) => reasons("Kept until the next head or not at all, and why", counts, SKIPPED);
 export const failures = (counts, covered) => reasons(`Attempts without a result, last ${covered}`, counts, FAILED);
 
 /** The address of the errors that are of one network, method, fault ...; every filter that is not named is reset. */

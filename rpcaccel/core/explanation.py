@@ -7,7 +7,7 @@ from math import isinf
 import msgspec
 from msgspec import Struct
 
-from rpcaccel.core.cache.retention import lifetime
+from rpcaccel.core.cache.retention import LISTED, lifetime
 from rpcaccel.core.live import subscription
 from rpcaccel.core.live.subscription import HEADS, LOGS, PENDING, Replay, SubscribeTable, Topic
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
@@ -116,23 +116,76 @@ def keeping(
         said.append("a range: put together from pieces where the settings allow it, each kept by itself once final")
     if plan.rule.of_block:
         said.append("taken out of what is kept of its whole block, or of all its receipts, where this worker has that")
-    if plan.key is not None:
+    listed = _unproven(plan, view) if plan.key is not None and plan.rule.split in LISTED else ""
+    if plan.key is not None and not listed:
         disk = disk and not plan.rule.prove
         said.append(_lasting(plan, block_time, shared=shared and plan.key in plan.shared_keys, disk=disk))
-    if plan.head_key is not None:
-        until = "an answer that may still change" if plan.key is not None else "an answer"
-        said.append(f"{until} is kept until the block after {view.head}: its key holds the head")
-    if plan.key is not None and view.doubt and plan.cache not in (CacheClass.STATIC, CacheClass.NODE):
-        said.append(
-            f"an empty answer and logs are kept for good only when the block is {view.doubt} blocks under the head: a "
-            "machine behind a node's URL that lags would say the same"
-        )
+    until = f"until the block after {view.head}" if plan.head_key is not None else ""
+    if plan.key is None:
+        said.append(f"an answer is kept {until}: its key holds the head")
+    elif listed:
+        said.append(f"an answer is kept {until} at the most: {listed}")
+    elif brief := ", ".join(_brief(plan, view)):
+        said.append(f"kept {until} at the most: {brief}" if until else f"not kept: {brief}")
+    if "not-mined" in plan.rule.skip:
+        said.append("not kept while the transaction is in no block: what is in a pool changes without a new head")
     if plan.block is not None and plan.min_head >= 0:
         said.append(f"not kept from a node that had not reached block {plan.block + plan.depth} when it was asked")
-    if plan.rule.skip:
-        said.append("the rule distrusts these results: " + ", ".join(plan.rule.skip))
     said.append(f"not kept when it is an error, or longer than {_size(max_entry)}")
     return tuple(said)
+
+
+_MAY_FILL = {
+    "null": "null",
+    "empty-list": "an empty list",
+    "empty-list-unless-genesis": "an empty list, unless of the first block",
+    "empty-string": "an empty text",
+    "0x": '"0x"',
+    "blobs": "a transaction with its blobs, which only a pool has",
+}
+"""Results that are not kept for long, by the tests of rules (core.cache.retention.TESTS)."""
+
+
+def _brief(plan: Plan, view: ChainSnapshot) -> list[str]:
+    """The answers that are kept until the next head at the most though others are kept for longer, as
+    core.cache.retention decides."""
+    rule, cache = plan.rule, plan.cache
+    found = [_MAY_FILL[name] for name in rule.skip if name in _MAY_FILL]
+    if "null" not in rule.skip and (rule.null_may_fill or cache is not CacheClass.STATIC):
+        found.insert(0, "null")
+    if rule.fills_later:
+        found.append("one with a null that a later block fills")
+    if cache is CacheClass.FOREVER and not plan.final:
+        found.append("one whose block is not final yet")
+    if rule.split not in LISTED and (why := _unproven(plan, view)):
+        found.append(f"an empty one ({why})")
+    return found
+
+
+def _unproven(plan: Plan, view: ChainSnapshot) -> str:
+    """Why an answer that a lagging machine would give as well is not kept for long; empty where it is."""
+    if plan.cache in (CacheClass.STATIC, CacheClass.NODE):
+        return ""
+    if plan.block is not None and plan.block + plan.depth <= view.settled:
+        return ""
+    depth = f"{view.doubt} blocks under the head" if view.doubt else "final"
+    why = "the call does not number its block" if plan.block is None else f"its block is not {depth} yet"
+    return f"{why}, and a machine behind a node's URL that lags would say the same"
+
+
+def because(plan: Plan) -> str:
+    """A sentence saying where the cache class comes from: the rule, and what of the call makes it another class."""
+    rule, cache = plan.rule, plan.cache
+    if cache is rule.cache:
+        return rule.why
+    own = ""
+    if plan.pending:
+        own = "its block is not made yet"
+    elif cache is CacheClass.NEVER:
+        own = "the call is outside its rule"
+    elif cache is CacheClass.HEAD:
+        own = "it asks about the newest block" if plan.block is not None else "its block may leave the branch"
+    return f"{own}; its rule says: {rule.why}" if own else rule.why
 
 
 def retrying(plan: Plan, attempts: int, left: float, apart: float) -> str:
@@ -147,7 +200,10 @@ def retrying(plan: Plan, attempts: int, left: float, apart: float) -> str:
     if plan.local is not None or plan.rule.kind == "send":
         return ""
     if not plan.repeat:
-        return "the call may have an effect: another node is asked only where the first one certainly did not get it"
+        return (
+            "the call may have an effect: another node is asked only where the first one certainly did nothing, "
+            "because it did not get the call or refused it unread"
+        )
     return (
         f"after a failed attempt another node is asked, {attempts} attempts in all at the most; the budget pays for "
         f"{max(0, int(left))} more retries now, for {max(0, int(apart))} after errors that the call may be at fault for"
@@ -208,7 +264,7 @@ def proving(plan: Plan, form: ProofForm, unknown: str = "", *, proves: bool) -> 
     if plan.rule.prove and not plan.pending:
         return "proved by the state root of its block"
     if not shows:
-        return "not proved: the method shows nothing that is hashed"
+        return "not proved: no rule tells what of its answers is hashed"
     if not proves:
         return "not proved: the settings switch it off (prove)"
     if plan.pending:
@@ -279,13 +335,13 @@ def _not_kept(plan: Plan, view: ChainSnapshot) -> str:
     if not plan.rule.known:
         return "not kept: no rule names this method"
     if plan.rule.kind == "subscribe":
-        return "not kept: it opens a subscription of one client"
+        return "not kept: its answer is the id of one client's subscription"
     if plan.rule.kind != "read":
         return f"not kept: the method is a {plan.rule.kind}"
     if plan.cache is CacheClass.NODE:
         return "not kept: the answer differs by node, and the settings allow it no age"
     if plan.cache is CacheClass.NEVER:
-        return f"not kept: {plan.note or 'its class is never'}"
+        return f"not kept: {plan.note or ('its block is not made yet' if plan.pending else 'its class is never')}"
     if not view.known:
         return "not kept: no node has told yet which chain this is"
     return "not kept: no node has told its head yet"

@@ -97,14 +97,14 @@ def judge(plan: Plan, result: bytes, node_head: int, view: ChainSnapshot, max_by
     by_block = plan.cache is not _STATIC and plan.cache is not _NODE
     if (
         by_block
-        and (plan.rule.split in _LISTED or _EMPTY(result) is not None)
+        and (plan.rule.split in LISTED or _EMPTY(result) is not None)
         and (plan.block is None or plan.block + plan.depth > min(view.settled, node_head - view.doubt))
     ):
         return _until_head(plan, "unproven")  # a machine that has not got the block may have answered
     return _LASTING
 
 
-_LISTED = ("logs", "traces")
+LISTED = ("logs", "traces")
 """The forms of answers to ranges that do not show whether they are whole."""
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.core.plan.rules import SkipTest
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 
@@ -77,3 +79,17 @@ async def test_an_answer_is_laid_out_in_lines_as_it_was_written_and_its_beginnin
     assert len(await page.locator(".answer").inner_text()) < 120_000
     await run(page, "total;dur=2", 0.002, "<p>no JSON, {here}</p>")
     await expect(page.locator(".answer")).to_have_text("<p>no JSON, {here}</p>")
+
+
+async def test_why_an_answer_was_not_kept_for_long_says_of_each_whether_it_was_kept_until_the_next_head(
+    page: Page,
+) -> None:
+    kept = {*get_args(SkipTest), "not-final", "fills-later", "unproven"} - {"not-mined"}
+    found = await page.evaluate(
+        """async (reasons) => {
+            const { skipped } = await import("/src/parts.js");
+            return reasons.map((one) => skipped({ [one]: 1 }).querySelector("td").textContent.split(":")[0]);
+        }""",
+        [*sorted(kept), "class", "too-large", "above-head", "pending", "short-range"],
+    )
+    assert found == ["until the next head"] * len(kept) + ["not kept"] * 5

@@ -64,7 +64,7 @@ async def test_how_an_answer_is_judged_follows_from_the_chain_and_the_settings()
     [
         (("eth_getBalance", ADDRESS, "latest"), "3 attempts in all at the most; the budget pays for 30 more retries "
          "now, for 64 after errors"),
-        (("eth_newBlockFilter",), "where the first one certainly did not get it"),
+        (("eth_newBlockFilter",), "where the first one certainly did nothing"),
         (("eth_chainId",), ""),
         (("eth_sendRawTransaction", "0x00"), ""),
         (("admin_peers",), ""),
@@ -129,7 +129,7 @@ async def test_a_subscribe_is_told_with_its_topic_and_what_feeds_it() -> None:
         assert (found.nodes, found.refused, found.keeping) == (
             (),
             (),
-            ("not kept: it opens a subscription of one client",),
+            ("not kept: its answer is the id of one client's subscription",),
         )
         assert "one eth_getBlockByNumber for each block" in "; ".join(
             (await explained(proxy, "eth_subscribe", "newHeads")).live
