@@ -35,13 +35,13 @@ function roles({ roles: found, state_from: from }) {
   );
 }
 
-function agreed({ compared, differing }) {
+/** Leads, where answers differed, to the sentence that says how. */
+function agreed({ compared, differing, first }) {
   if (!compared) return "nothing was compared";
-  return h(
-    "span",
-    { class: differing ? "isbad" : null },
-    `${joined(count(compared - differing))} of ${plural(compared, "answer")}`,
-  );
+  const said = `${joined(count(compared - differing))} of ${plural(compared, "answer")}`;
+  if (!differing || !first) return h("span", { class: differing ? "isbad" : null }, said);
+  const show = ({ target }) => target.closest(".examination").querySelector(".wrong li").focus();
+  return button(said, show, { class: "link isbad", "aria-label": `${said}: what differed` });
 }
 
 function tables(examination) {
@@ -87,8 +87,10 @@ function examinationOf({ examination, state: word }, byHand) {
     at > 0
       ? `Examined ${moment(at)} with ${plural(examination.calls, "call")} in ${joined(duration(examination.seconds))}.${examination.version ? ` Its software, by its own word: ${examination.version}.` : ""}`
       : "";
+  const { differing } = examination.agreement;
   const wrong = [
-    examination.agreement.first && `It differs from another node: ${examination.agreement.first}`,
+    examination.agreement.first &&
+      `It differs from another node${differing > 1 ? ` in ${differing} answers, first` : ""}: ${examination.agreement.first}`,
     ...examination.faults,
   ].filter(Boolean);
   return [
@@ -97,7 +99,7 @@ function examinationOf({ examination, state: word }, byHand) {
     wrong.length
       ? h(
           "ul.wrong",
-          wrong.map((sentence) => h("li", sentence)),
+          wrong.map((sentence) => h("li", { tabindex: "-1" }, sentence)),
         )
       : null,
   ];

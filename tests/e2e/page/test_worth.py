@@ -98,6 +98,8 @@ async def test_a_node_s_row_tells_its_examination_what_was_not_found_out_what_en
         "how far back its logs reach was not found out",
     ):
         await expect(examination).to_contain_text(words)
+    await examination.get_by_role("button", name="8 of 9 answers: what differed").click()
+    await expect(examination.locator(".wrong li").first).to_be_focused()
     await shut(page, "b")
     await expect(row(page, "Nodes", "d")).to_contain_text("being examined")
     detail = await known(page, "d")
