@@ -106,7 +106,7 @@ class BlockContents:
     __slots__ = ("_apart_until", "_known", "_opened")
 
     def __init__(self) -> None:
-        self._known = OrderedDict[int, KnownBlock]()  # the first of a dict is looked for behind all that were dropped
+        self._known = OrderedDict[int, KnownBlock]()  # finds its first key at once, however many were deleted
         self._opened: dict[HolderCall, _Opened] = {}
         self._apart_until = float("-inf")
 
