@@ -38,7 +38,7 @@ TABLE = {
     "wheel": r"python3 -m pip wheel .*",
     "install": r"pipx install .*|uv tool install .*",
     "environment": r"python3 -m venv .*|\S+/bin/pip install .*",
-    "program": r"rpcaccel (check|serve) .*",
+    "program": r"rpcaccel (check|init|serve) .*",
     "container": r"(RPCACCEL_\w+=\S.* )?docker .*",
 }
 """What kind each command is of. A kind has a test below, which runs all its commands."""
@@ -156,6 +156,8 @@ def test_the_wheel_is_built_and_installed_and_what_it_installs_checks_and_serves
     for command in of_kind("program"):
         if command.startswith("rpcaccel check "):
             assert "harmony" in said(over(nodes, command), tmp_path, binaries)
+        elif command.startswith("rpcaccel init "):
+            assert "rpcaccel.toml is written: harmony" in said(over(nodes, command), tmp_path, binaries)
         else:
             with started(f"{over(nodes, command)} {FREE}", tmp_path, binaries) as proxy:
                 assert re.search(r"\(weight 3\)", proxy.output)
