@@ -84,9 +84,8 @@ def init(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     }
     given = {flag: value for flag, value in flags.items() if value is not None}
     ask = None if yes or sys.stdin is None or not sys.stdin.isatty() else _asked
-    return FirstConfiguration(ask, force=force).write(
-        nodes or (), None if chain == options.AUTO else chain, shard, given, output
-    )
+    first = FirstConfiguration(ask, force=force)
+    return first.write(nodes or (), options.chain_meant(chain), shard, given, output)
 
 
 def _asked(question: str, otherwise: str) -> str:

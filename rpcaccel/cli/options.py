@@ -81,6 +81,11 @@ class NodeSource(NamedTuple):
     """Sentences about nodes that did not answer when they were asked for their chain."""
 
 
+def chain_meant(chain: str | None) -> str | None:
+    """The chain that --chain names, which may be written in capitals; None where the nodes are to be asked."""
+    return None if chain is None or chain.lower() == AUTO else chain.lower()
+
+
 def source(
     nodes: Sequence[str], file: Path | None, chain: str | None, shard: int | None, **values: str | None
 ) -> NodeSource:
@@ -88,7 +93,7 @@ def source(
     `shard` do not name them; a note tells of each node that did not answer. Names of chains stand for the public
     endpoints of their tables, which are not asked. Raises ConfigError.
     """
-    chain = None if chain is None or chain.lower() == AUTO else chain.lower()
+    chain = chain_meant(chain)
     if not nodes:
         if chain is not None or shard is not None:
             fault = "--chain and --shard say what the node URLs of the command line serve; none given"

@@ -175,10 +175,10 @@ class BlockContents:
             call = known.receipts_of_hash if of_receipts else known.whole_of_hash
         return None if call is None or call == (plan.method, plan.params) else call
 
-    def part(self, plan: Plan, call: HolderCall, result: bytes) -> bytes | None:
-        """The answer to a call, out of that of `call`; None when that is not at hand, or when it does not certainly
-        hold what is asked for."""
-        opened = self._opened.get(call)
+    def part(self, plan: Plan, whole: Plan, result: bytes) -> bytes | None:
+        """The answer to a call, out of the `result` of `whole`; None when that is not at hand, or when it does not
+        certainly hold what is asked for."""
+        opened = self._opened.get(HolderCall(whole.method, whole.params))
         if opened is None or opened.result is not result:
             return None
         arguments, shows = _arguments(plan), plan.rule.shows

@@ -16,7 +16,6 @@ from math import inf
 from msgspec.structs import replace
 
 from rpcaccel.core.agreement.cases import Case
-from rpcaccel.core.cache.block_contents import HolderCall
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
@@ -181,7 +180,7 @@ class Engine(FetchContext):
         if rule.of_block and plan.kept and not rule.fresh:
             whole = self._whole_block(network, plan, origin)
             if whole is not None:
-                work = self._out_of(network, plan, whole, origin)
+                work = self._out_of(network, plan, *whole, origin)
                 CarriedFlight(flights=flights, key=key, work=work, bound=bound).begin(waiter)
                 return
         if plan.range is not None and network.settings.ranges.enabled:
@@ -199,25 +198,30 @@ class Engine(FetchContext):
     # -- what a kept block holds ----------------------------------------------------------------------------------
 
     def holder(self, network: Network, plan: Plan) -> tuple[Plan, bytes, Entry] | None:
-        """The call whose kept answer holds the answer to this one, which may be kept, and that answer with its key;
-        None when there is none that may be given now."""
+        """The call whose answer in memory holds the answer to this one, which may be kept, and that answer with its
+        key; None when there is none that may be given now. Nothing is counted."""
         call = network.sight.contents.holder(plan)
         if call is None:
             return None
-        whole, oldest = network.plan(*call), self.clock() - plan.rule.max_age
-        found = self._kept(network, whole) if whole.rule.sure_scope == plan.rule.sure_scope else None
-        if found is None or (plan.rule.max_age and found[1].stored_at < oldest):
+        whole, now = network.plan(*call), self.clock()
+        if whole.rule.sure_scope != plan.rule.sure_scope:
             return None
-        lasts = found[0] == whole.key
-        return None if lasts and plan.key is None else (whole, *found)
+        # What is kept for good holds nothing of a call whose answer is kept until the next head only.
+        for key in (None if plan.key is None else whole.key, whole.head_key):
+            entry = None if key is None else self.memory.peek(key, now)
+            if key is not None and entry is not None:
+                ages = [age for age in (whole.rule.max_age, plan.rule.max_age) if age]
+                return None if ages and now - entry.stored_at > min(ages) else (whole, key, entry)
+        return None
 
-    def _whole_block(self, network: Network, plan: Plan, origin: CallOrigin) -> Plan | None:
-        """The call out of whose answer this one is to be answered: that is kept, or worth asking for."""
+    def _whole_block(self, network: Network, plan: Plan, origin: CallOrigin) -> tuple[Plan, Entry | None] | None:
+        """The call out of whose answer this one is to be answered: with that answer where it is kept, or else worth
+        asking for."""
         contents, pool = network.sight.contents, network.pool
         if not contents or self.sends.holders(network, plan, origin.address):
             return None
         if (held := self.holder(network, plan)) is not None:
-            return held[0]
+            return held[0], self.memory.get(held[1], self.clock())
         if plan.rule.unkept:
             return None
         method, now = network.chain.provable.receipts_method, pool.clock()
@@ -233,22 +237,25 @@ class Engine(FetchContext):
             return None
         # Together they never cost more than twice what is the least in hindsight.
         dear = any(_cost(node, whole) > _cost(node, plan) * known.missed for node in able.nodes)
-        return None if dear else whole
+        return None if dear else (whole, None)
 
-    async def _out_of(self, network: Network, plan: Plan, whole: Plan, origin: CallOrigin) -> Outcome:
-        """The outcome of a call out of that of another one, or by itself where that does not hold it."""
+    async def _out_of(
+        self, network: Network, plan: Plan, whole: Plan, kept: Entry | None, origin: CallOrigin
+    ) -> Outcome:
+        """The outcome of a call out of that of another one, which is `kept` or asked for, or by itself where that does
+        not hold it."""
         contents, fork_epoch = network.sight.contents, network.view.fork_epoch
         ends = self.clock() + network.settings.deadline
-        if self._kept(network, whole) is None and (self.shared or self.on_disk):
+        if kept is None and (self.shared or self.on_disk):
             entry, source = await store_lookup.stored(self, network, plan)
             if entry is not None:
                 return Outcome(source=source, result=entry.result, block=plan.head, proved=entry.proved)
         key = (whole.flight_key or b"") + b":whole"
-        outcome = await self.flights.fly(key, lambda: self._opened(network, whole, origin, ends))
+        outcome = await self.flights.fly(key, lambda: self._opened(network, whole, kept, origin, ends))
         sound = outcome.result is not None and not outcome.doubtful
-        if not sound or (whole.key is not None and self._kept(network, whole) is None):
+        if kept is None and (whole.key is None or not sound or self.memory.peek(whole.key, self.clock()) is None):
             contents.failed(self.clock())
-        part = contents.part(plan, HolderCall(whole.method, whole.params), outcome.result or b"") if sound else None
+        part = contents.part(plan, whole, outcome.result or b"") if sound else None
         if part is not None and await self._is_sound(network, plan, part, outcome, origin, ends):
             if network.view.fork_epoch == fork_epoch:
                 self.keep(network, plan, part, network.view.head, outcome.proved)
@@ -258,15 +265,16 @@ class Engine(FetchContext):
             return self._not_kept(network)
         return await self._part_of_call(network, plan, origin, ends)
 
-    async def _opened(self, network: Network, whole: Plan, origin: CallOrigin, ends: float) -> Outcome:
+    async def _opened(
+        self, network: Network, whole: Plan, kept: Entry | None, origin: CallOrigin, ends: float
+    ) -> Outcome:
         """The outcome of a call that holds others, which are at hand then."""
-        kept = self._kept(network, whole)
         if kept is None:
             until = min(ends, self.clock() + min(TOGETHER_SECONDS, network.settings.deadline / 2))
             outcome = await self._part_of_call(network, whole, origin, until)
         else:
-            entry, head = kept[1], network.view.head
-            outcome = Outcome(source=AnswerSource.MEMORY, result=entry.result, block=head, proved=entry.proved)
+            head = network.view.head
+            outcome = Outcome(source=AnswerSource.MEMORY, result=kept.result, block=head, proved=kept.proved)
         if outcome.result is not None:
             await in_turns(network.sight.contents.read(whole, outcome.result))
         return outcome
@@ -283,7 +291,7 @@ class Engine(FetchContext):
     async def _kept_behind(self, network: Network, plan: Plan) -> Outcome:
         """The outcome of a call for which no node may be asked, and which memory does not answer."""
         if plan.rule.of_block and plan.kept and (held := self.holder(network, plan)) is not None:
-            return await self._out_of(network, plan, held[0], PROXY)
+            return await self._out_of(network, plan, held[0], held[2], PROXY)
         entry, source = None, AnswerSource.MEMORY
         if plan.kept and plan.range is None:
             entry, source = await store_lookup.stored(self, network, plan)

@@ -99,12 +99,13 @@ async def test_where_no_node_says_what_it_serves_nothing_is_written_unless_the_c
 
 async def test_on_a_terminal_what_no_flag_gives_is_asked_until_it_can_be_taken(tmp_path: Path) -> None:
     async with harmony_nodes(1) as (a,):
-        said = Answers("ftp://x", DOWN, f"{a.url} {DOWN},id=down", "", "nowhere", ":7777", "", "/tmp/kept")
+        kept = str(tmp_path / "kept")
+        said = Answers("ftp://x", DOWN, f"{a.url} {DOWN},id=down", "", "nowhere", ":7777", "", kept)
         assert await made(tmp_path / "f", [], "--workers=2", answers=said) == 0
     assert not said.left
     settings = read(tmp_path / "f")
     assert urls(settings) == {"harmony-s0": [a.url]}
-    assert (settings.listen, settings.workers, settings.disk.path) == ("0.0.0.0:7777", 2, "/tmp/kept")
+    assert (settings.listen, settings.workers, settings.disk.path) == ("0.0.0.0:7777", 2, kept)
     assert [question for question in said.asked if "down is wrong" in question]
 
 
@@ -204,3 +205,9 @@ async def test_a_place_that_cannot_be_written_is_asked_for_again(tmp_path: Path)
         assert await asyncio.to_thread(first.write, [node.url], None, None, given, None) == 0
     assert urls(read(good)) == {"harmony-s0": [node.url]}
     assert answers.left == []
+
+
+def test_a_chain_may_be_named_in_capitals(tmp_path: Path) -> None:
+    file = tmp_path / "rpcaccel.toml"
+    assert run(["init", DOWN, "--chain", "Ethereum", "-o", str(file), "--yes"]) == 1
+    assert [network.chain for network in read(file).networks.values()] == ["ethereum"]

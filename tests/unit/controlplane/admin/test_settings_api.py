@@ -354,7 +354,7 @@ async def test_the_first_nodes_are_found_written_and_served(empty: SampleControl
 
 
 async def test_no_file_names_a_certificate_that_was_made_for_this_start_alone(empty: SampleControl) -> None:
-    made = {"tls_cert": "/tmp/x/cert.pem", "tls_key": "/tmp/x/key.pem"}
+    made = {"tls_cert": "/made/for/it/cert.pem", "tls_key": "/made/for/it/key.pem"}
     control = SampleControl(empty.ledger.settings.model_copy(update=made), Origin(of_this_start=made))
     async with running_admin(control) as (_, client):
         _, told, _ = await sent(client, "POST", FILE, FIRST)
@@ -362,7 +362,7 @@ async def test_no_file_names_a_certificate_that_was_made_for_this_start_alone(em
         async with client.get(f"{SETTINGS}/export") as reply:
             exported = await reply.text()
     assert ("s3cret-token" in told["toml"], "harmony-s0" in exported) == (True, True)
-    assert "/tmp/x" not in told["toml"] + exported
+    assert "/made/for/it" not in told["toml"] + exported
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ CHOSEN = [
         "listen": "[::1]:0",
         "admin": {"accounts": {"ops": {"password": f"scrypt:15:8:1:{'B' * 22}:{'B' * 43}"}}},
         "memory": {"size": "1GB"},
-        "disk": {"path": '/tmp/a "b" $c', "size": "3GiB"},
+        "disk": {"path": '/var/a "b" $c', "size": "3GiB"},
         "redis": {"url": "redis://u:p$w@r"},
         "networks": {
             "a.b": {"shard": 1, "chain_id": 7, "block_time": "1.5s", "nodes": ["http://a,weight=0", "http://b"]},

@@ -54,16 +54,20 @@ def receipts(of: dict[str, Any]) -> list[dict[str, Any]]:
              "transactionHash": one["hash"]} for one in of["transactions"]]  # fmt: skip
 
 
-def take(contents: BlockContents, result: bytes, method: str, *params: Any) -> HolderCall:
+def take(contents: BlockContents, result: bytes, method: str, *params: Any) -> Plan:
     asked = plan(method, *params)
     at_once(contents.read(asked, result))
-    return HolderCall(method, asked.params)
+    return asked
 
 
-def part(contents: BlockContents, call: HolderCall, result: bytes, method: str, *params: Any) -> Any:
+def named(asked: Plan) -> HolderCall:
+    return HolderCall(asked.method, asked.params)
+
+
+def part(contents: BlockContents, call: Plan, result: bytes, method: str, *params: Any) -> Any:
     """What is found of a call in `call`, which holds it as far as is known."""
     asked = plan(method, *params)
-    if contents.holder(asked) != call:
+    if contents.holder(asked) != named(call):
         return None
     found = contents.part(asked, call, result)
     return None if found is None else json.loads(found)
@@ -154,7 +158,7 @@ def test_a_block_that_was_left_and_is_asked_for_by_its_hash_takes_nothing_from_t
     take(contents, text(receipts(left)), "eth_getBlockReceipts", left["hash"])
     of_both = come["transactions"][1]["hash"]
     for method, *params in (("eth_getTransactionByHash", of_both), ("eth_getBlockByNumber", "0x1c2", False)):
-        assert contents.holder(plan(method, *params)) == new
+        assert contents.holder(plan(method, *params)) == named(new)
     assert contents.holder(plan("eth_getTransactionReceipt", of_both)) is None
     assert contents.holder(plan("eth_getBlockReceipts", "0x1c2")) is None
 
@@ -171,7 +175,7 @@ def test_a_hash_that_only_begins_like_a_known_one_names_something_else() -> None
         (receipts_call, "eth_getBlockReceipts", (other,)),
         (receipts_call, "eth_getTransactionReceipt", (transaction,)),
     ):
-        assert contents.holder(plan(method, *params)) == call
+        assert contents.holder(plan(method, *params)) == named(call)
         assert part(contents, call, result if call == block_call else text(full), method, *params) is None
 
 

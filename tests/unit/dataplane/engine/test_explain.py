@@ -39,7 +39,11 @@ async def test_a_kept_block_that_holds_the_answer_is_told() -> None:
     async with ethereum_nodes(1) as nodes, proxying(nodes, net={"chain": "ethereum", "prove": "off"}) as proxy:
         block = (await proxy.call("eth_getBlockByNumber", "0x7", True)).result
         asked = "eth_getTransactionByHash", block["transactions"][0]["hash"]
+        before = proxy.worker.report().tally.tiers
         found = await explained(proxy, *asked)
+        assert [(tier.hits, tier.misses) for tier in proxy.worker.report().tally.tiers] == [
+            (tier.hits, tier.misses) for tier in before
+        ]
         assert (found.held[0].key, found.held[0].served) == (
             (await explained(proxy, "eth_getBlockByNumber", "0x7", True)).key,
             True,
