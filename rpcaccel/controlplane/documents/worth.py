@@ -25,8 +25,8 @@ ROOM_IN_FLIGHT = 0.7
 """Share of a limit of calls in flight up to which a node is filled: the number of calls in flight varies by chance."""
 _UNTOLD = frozenset({FailureKind.RATE_LIMITED.value, FailureKind.UNKNOWN.value})
 """Failures that tell nothing of a node's quality: a limit is no fault, and an unknown error may be the call's."""
-_OUT = frozenset({"cordoned", "drained", "wrong-chain"})
-"""States of nodes that are left alone."""
+_OUT = {"cordoned": "cordoned", "drained": "drained", "wrong-chain": "of another chain"}
+"""What is said of nodes that are not judged, by their state."""
 
 log = structlog.get_logger("rpcaccel.weights")
 
@@ -98,7 +98,7 @@ class Gathered:
             id=view.id,
             weight=view.weight,
             tier=view.tier,
-            held=view.weight == 0 or view.suspect or view.state in _OUT,
+            held=_OUT.get(view.state, "suspected" if view.suspect else "" if view.weight else "cordoned"),
             methods=one.by_method,
             calls=one.calls,
             faults=sum(count for kind, count in one.failures.items() if is_node_fault(kind) and kind not in _UNTOLD),

@@ -3,8 +3,8 @@
 The aim is the least mean latency of the network's calls. Calls go to the quickest node up to its limits, then to the
 next one; nodes that cannot be told apart keep the ratio of their weights. Latency may depend on load, which nobody
 knows beforehand: so one suggestion changes the share of no node by more than the factor MAX_STEP, and the next one
-follows from what came of it. Weights are compared within a tier only, and nodes that the operator has taken out are
-left alone.
+follows from what came of it. Weights are compared within a tier only, and nodes that are drained or suspected
+are not judged.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class NodeFacts(Struct, frozen=True, kw_only=True):
     id: str
     weight: int
     tier: int = 0
-    held: bool = False
-    """Is it left alone? It is drained, suspected, of weight 0, or of another chain."""
+    held: str = ""
+    """Why it is not judged, in words that follow "it is": "drained", "suspected". Empty: it is judged."""
     methods: Mapping[str, Histogram] = {}
     """Latency of good answers by method."""
     calls: int = 0
@@ -142,21 +142,21 @@ def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) 
         tiers.append(_tier_nodes(members, rate * calls / whole if whole else 0.0, by_weight=by_weight))
     weighed = [tier for tier in tiers if _fill(tier)]
     judged = [one for tier in weighed for one in tier]
-    weights = _weights(nodes, weighed)
+    weights: dict[str, int] = {}
+    reasons: dict[str, str] = {}
+    for tier in weighed:
+        held = {node.id: node for node in nodes if node.held and node.weight and node.tier == tier[0].facts.tier}
+        made = _weights(tier, {id: node.weight for id, node in held.items()})
+        if any(abs(one.made - one.present) > 1e-9 for one in tier):
+            weights |= made
+            reasons |= {one.facts.id: _reason(one, tier) for one in tier}
+            reasons |= {id: _why_held(one, made[id]) for id, one in held.items() if made[id] != one.weight}
     before, after = _mean_cost(weighed, "had"), _mean_cost(weighed, "made")
     gain = max(0.0, 1.0 - after / before) if before else 0.0
     over = next((one.facts.id for one in judged if one.had > one.ceiling * OVERLOAD), "")
-    differs = any(abs(one.made - one.present) > 1e-9 for one in judged)
-    if not differs or (gain < MIN_GAIN and not over):
+    if not weights or (gain < MIN_GAIN and not over):
         return Suggestion(why=_why_none(tiers, weighed))
-    reasons = {one.facts.id: _reason(one, tier) for tier in weighed for one in tier}
-    advised = {
-        node.id: SuggestedWeight(
-            weights[node.id], reasons.get(node.id, "left alone: it keeps its weight beside the others")
-        )
-        for node in nodes
-        if node.id in reasons or weights.get(node.id, node.weight) != node.weight
-    }
+    advised = {node.id: SuggestedWeight(weights[node.id], reasons[node.id]) for node in nodes if node.id in reasons}
     why = f"the mean would have been {_told(after)} in place of {_told(before)}"
     if over:
         why = f"{over} gets more calls than it can take" + (f"; {why}" if after < before else "")
@@ -260,37 +260,32 @@ def _divide(left: float, nodes: _Tier, most: Callable[[_TierNode], float]) -> fl
     return left
 
 
-def _weights(nodes: Sequence[NodeFacts], weighed: Sequence[_Tier]) -> dict[str, int]:
-    """Weights of 1 to MAX_WEIGHT for all nodes that have one: those of weighed tiers by their shares of the tier's sum,
-    all others as they stand beside these. The smallest weights that are fine enough, or else the finest; those in force
-    where all of them would go beyond one step. What shares come of them is noted in the tiers."""
-    found = {node.id: node.weight for node in nodes if node.weight}
-    if not weighed:
-        return found
-    targets = {id: float(weight) for id, weight in found.items()}
-    for tier in weighed:
-        whole = sum(one.facts.weight for one in tier)
-        targets |= {one.facts.id: whole * one.share for one in tier}
+def _weights(tier: _Tier, beside: Mapping[str, int]) -> dict[str, int]:
+    """Weights of 1 to MAX_WEIGHT by the shares of a tier: the smallest that are fine enough, or else the finest; those
+    in force where all of them would go beyond one step. Nodes of the tier that are not judged keep the ratio of their
+    weights (`beside`) to the sum of all others. What shares come of the weights is noted in the tier."""
+    found = {one.facts.id: one.facts.weight for one in tier} | beside
+    whole = sum(one.facts.weight for one in tier)
+    targets = {one.facts.id: whole * one.share for one in tier} | beside
     least = inf
     for largest in range(1, MAX_WEIGHT + 1):
         scale = largest / max(targets.values())
         weights = {id: max(1, round(target * scale)) for id, target in targets.items()}
         miss = max(abs(weights[id] / (target * scale) - 1.0) for id, target in targets.items())
-        if miss < least and _note(weighed, weights):
+        if miss < least and _note(tier, weights):
             found, least = weights, miss
         if least <= ROUNDING:
             break
-    _note(weighed, found)
+    _note(tier, found)
     return found
 
 
-def _note(tiers: Sequence[_Tier], weights: Mapping[str, int]) -> bool:
-    """Note in the tiers which shares these weights give; is none of them more than one step away?"""
-    for tier in tiers:
-        whole = sum(weights[one.facts.id] for one in tier)
-        for one in tier:
-            one.made = weights[one.facts.id] / whole
-    ratios = [one.made / one.present for tier in tiers for one in tier]
+def _note(tier: _Tier, weights: Mapping[str, int]) -> bool:
+    """Note in the tier which shares these weights give; is none of them more than one step away?"""
+    whole = sum(weights[one.facts.id] for one in tier)
+    for one in tier:
+        one.made = weights[one.facts.id] / whole
+    ratios = [one.made / one.present for one in tier]
     return max(ratios) <= MAX_STEP + 1e-9 and min(ratios) >= 1.0 / MAX_STEP - 1e-9
 
 
@@ -329,6 +324,10 @@ def _reason(one: _TierNode, tier: _Tier) -> str:
     elif abs(one.share / one.present - 1.0 / MAX_STEP) < 1e-6:
         words.append("its share is at most halved at once")
     return "; ".join(words)
+
+
+def _why_held(node: NodeFacts, weight: int) -> str:
+    return f"not judged, because it is {node.held}: {weight} is beside the new weights what {node.weight} was before"
 
 
 def _unknown(one: _TierNode) -> str:

@@ -217,7 +217,7 @@ def test_a_cordoned_node_has_no_suggested_weight_and_a_drained_one_keeps_its_own
     watched = WatchedNodes({"a": 0.02, "b": 0.06, "c": 0.02})
     watched.live(60)
     watched.more["c"] = {"state": "drained"}
-    assert whys(watched)["c"] == "left alone: it keeps its weight beside the others"
+    assert whys(watched)["c"].startswith("not judged, because it is drained: 2 is beside")
     watched.more["a"] = {"weight": 0, "state": "cordoned"}
     assert whys(watched) == {}
 
