@@ -156,10 +156,20 @@ def _why_standing_by(node: Node, asked: Sequence[Node], plan: Plan, now: float, 
     if sure and node.chain_ok is None:
         return f"node {node.id} has not said which chain it serves: it is asked when no node that has can be"
     if not node.has_room(now, plan.rule.bulkhead):
-        return f"node {node.id} has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once"
+        return f"node {node.id} {why_full([node], plan, now)}"
     if asked and node.tier == asked[0].tier:
         return f"node {node.id} is asked when no node that is known to be {_preference(plan)} can be"
     return f"node {node.id} stands by in tier {node.tier}: it is asked when no node of a lower tier can be"
+
+
+def why_full(nodes: Iterable[Node], plan: Plan, now: float) -> str:
+    """Why none of these nodes has room for the call, in words that follow "every node"."""
+    spent = {node.quota is not None and not node.quota.has_room(now) for node in nodes}
+    words = {
+        False: f"has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once",
+        True: "has used up its quota of this second",
+    }
+    return " or ".join(words[one] for one in sorted(spent))
 
 
 def judge(node: Node, plan: Plan, now: float) -> Ineligibility:

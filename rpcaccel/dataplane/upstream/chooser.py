@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rpcaccel.balancers import Balancer
 from rpcaccel.core.dispatch.machine import Asked
-from rpcaccel.core.nodes.eligibility import CALLS_OF, Ineligibility, best_left, eligible, judge, sentence
+from rpcaccel.core.nodes.eligibility import Ineligibility, best_left, eligible, judge, sentence, why_full
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.nodes.rendezvous import rendezvous
 from rpcaccel.core.plan.plan import Plan
@@ -174,8 +174,8 @@ class Chooser(Struct, eq=False, gc=False):
         plan, nodes = self.plan, self._left()
         verdicts = [(node, judge(node, plan, now)) for node in nodes]
         said = "; ".join(sentence(node, why, plan, now) for node, why in verdicts) or "there are no nodes"
-        if any(why is Ineligibility.NONE for _, why in verdicts):
-            return _busy("every node that may be asked", plan)
+        if full := [node for node, why in verdicts if why is Ineligibility.NONE]:
+            return _busy(f"every node that may be asked {why_full(full, plan, now)}")
         limits = [_parked_until(node, why, plan, now) - now for node, why in verdicts if why in _PAUSED]
         if limits:
             return Failure(FailureKind.RATE_LIMITED, said, sent=False, retry_after=min(limits))
@@ -198,8 +198,7 @@ def _parked_until(node: Node, why: Ineligibility, plan: Plan, now: float) -> flo
     return node.parking.until if why is Ineligibility.PARKED else node.parking.of(plan.rule.method, plan.content)
 
 
-def _busy(who: str, plan: Plan) -> Failure:
-    text = f"{who} has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once"
+def _busy(text: str) -> Failure:
     return Failure(FailureKind.BUSY, text, sent=False, retry_after=1.0)
 
 
@@ -238,7 +237,7 @@ class OneNode(Struct, eq=False):
             return Failure(FailureKind.NO_NODE, f"node {node.id} is asked once", sent=False)
         why = judge(node, plan, now)
         if why not in _NOT_EVEN_ALONE and self._is_full(plan, now):
-            return _busy(f"node {node.id}", plan)
+            return _busy(f"node {node.id} {why_full([node], plan, now)}")
         kind = FailureKind.RATE_LIMITED if why in _PARKED else FailureKind.NO_NODE
         return Failure(kind, sentence(node, why, plan, now), sent=False)
 

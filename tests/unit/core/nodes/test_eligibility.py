@@ -188,10 +188,14 @@ def test_who_stands_by_is_said() -> None:
     own, full, paid = Node("own"), Node("full"), Node("paid")
     paid.tier = 1
     full.limit.value, full.held[Bulkhead.LIGHT] = 1.0, 1
-    found = explain([own, full, paid], plan(), 0.0)
+    spent = Node("spent")
+    spent.quota = Quota(QuotaLimits(second=1), now=0.0, epoch=0.0)
+    spent.quota.spend("eth_call", False, 0.0)
+    found = explain([own, full, spent, paid], plan(), 0.0)
     assert (found.nodes, found.refused) == ([own], [])
     assert [said for _, said in found.standing_by] == [
         "node full has as many calls as it may have at once",
+        "node spent has used up its quota of this second",
         "node paid stands by in tier 1: it is asked when no node of a lower tier can be",
     ]
 

@@ -308,3 +308,8 @@ async def test_a_heavy_call_for_which_there_is_no_place_to_wait_is_told_so() -> 
     assert found.failure.kind is FailureKind.BUSY
     assert found.failure.text == "every node that may be asked has as many heavy calls as it may have at once"
     assert [room.refused for room in world.pool.rooms] == [0, 1, 0, 0]
+    world.nodes[0].quota = Quota(QuotaLimits(second=0.01), now=asyncio.get_running_loop().time(), epoch=0.0)
+    world.nodes[0].quota.spend("eth_call", False, asyncio.get_running_loop().time())
+    found = await world.call()
+    assert found.failure
+    assert found.failure.text == "every node that may be asked has used up its quota of this second"
