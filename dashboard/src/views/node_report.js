@@ -8,9 +8,12 @@ import { store } from "../store.js";
 import { casesSection } from "./cases.js";
 import { worthTable } from "./worth.js";
 
-/** "71 % → 86 %": weights count in relation to each other alone. */
+const drained = ({ network, id }) => store.inForce(["networks", network, "nodes", id, "drain"]) === true;
+
+/** "71 % → 86 %": weights count in relation to each other alone, and a drained node takes no calls. */
 function shares(nodes, node) {
-  const tier = nodes.filter((one) => one.tier === node.tier);
+  if (drained(node)) return NONE;
+  const tier = nodes.filter((one) => one.tier === node.tier && !drained(one));
   const of = (weight) => joined(percent(weight(node) / tier.reduce((sum, one) => sum + weight(one), 0)));
   const [now, then] = [of((one) => one.weight), of((one) => one.suggested_weight.value)];
   return now === then ? now : `${now} → ${then}`;

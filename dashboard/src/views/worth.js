@@ -17,7 +17,7 @@ const kinds = ({ errors }) =>
   byCount(errors)
     .map(([kind, times_]) => `${joined(count(times_))} ${FAILED[kind] ?? kind}`)
     .join(", ");
-const part = (node) => (node.calls ? errorsOf(node) / node.calls : null);
+const part = (node) => (node.calls ? node.failed / node.calls : null);
 
 /** "3 disproved · 0 of 512 wrong", and what else there is: undecided, false hashes. */
 export function agreement({ compared, minority, undecided, false_hashes: hashes, disproved, suspect }) {
@@ -150,16 +150,16 @@ export function worthTable(several, currency, quotas, billed) {
         hint: "how many times the seconds of the others it took for the same methods, and where that ratio lies with 95 %",
       },
       {
-        title: "Errors",
+        title: "Failed",
         right: true,
         sort: part,
-        hint: "attempts without a result; reverts and calls that were given up are among them, lost hedges are not",
+        hint: "attempts without a result by the node's fault; the opened row has all errors, reverts among them",
         cell: (node) =>
           h(
             "span",
             { title: kinds(node) || null },
-            joined(count(errorsOf(node))),
-            h("span.unit", errorsOf(node) ? ` · ${joined(percent(part(node)))}` : ""),
+            joined(count(node.failed)),
+            h("span.unit", node.failed ? ` · ${joined(percent(part(node)))}` : ""),
           ),
       },
       numbers("Lost hedges", (node) => node.overtaken, count, {

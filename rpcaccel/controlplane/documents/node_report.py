@@ -16,6 +16,7 @@ from rpcaccel.controlplane.stats.node_history import NodeSum, Over, PastTotal
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.controlplane.stats.summaries import ExaminationNow, Seconds, Share, examination_document, extended, iso
 from rpcaccel.core.agreement.cases import Case, CaseFacts
+from rpcaccel.core.replies.failure import is_node_fault
 from rpcaccel.core.stats.comparison import compare, pool
 from rpcaccel.core.stats.histogram import Histogram
 from rpcaccel.core.stats.suggested_weights import SuggestedWeight, Suggestion
@@ -93,6 +94,7 @@ class NodeReported(Struct, frozen=True, kw_only=True):
     agreement: Agreement
     latency: LatencyReported
     errors: Annotated[dict[str, int], Meta(description="Attempts without a result, by kind, but for those overtaken.")]
+    failed: Annotated[int, Meta(description="Those among them that were the node's own fault.")]
     overtaken: Annotated[int, Meta(description="Attempts given up because a second node, asked as well, was quicker.")]
     lag: LagReported
     quota: list[QuotaProjected]
@@ -185,6 +187,7 @@ def _node(
         ),
         latency=_latency(one, whole),
         errors={kind: count for kind, count in one.failures.items() if kind != _OVERTAKEN},
+        failed=sum(count for kind, count in one.failures.items() if is_node_fault(kind)),
         overtaken=one.failures.get(_OVERTAKEN, 0),
         lag=LagReported(p50=one.lag(0.5), p99=one.lag(0.99), behind_share=ratio(one.behind, one.looks)),
         quota=_quota(view, network, one, gathered, past),

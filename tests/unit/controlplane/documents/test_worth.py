@@ -41,6 +41,7 @@ def test_a_report_tells_what_each_node_did_and_what_it_is_worth() -> None:
     node = watched.tally.node(NETWORK, "b")
     node.failed("timeout")
     node.failed("overtaken")
+    node.failed("reverted")
     node.compared, node.minority, node.disproved = 9, 1, 2
     watched.live(1)
     told = reported(watched)
@@ -50,7 +51,9 @@ def test_a_report_tells_what_each_node_did_and_what_it_is_worth() -> None:
     assert b["share"] == pytest.approx(0.5, abs=0.02)
     assert {key: value for key, value in b["agreement"].items() if value} == {
         "compared": 9, "minority": 1, "disproved": 2}  # fmt: skip
-    assert (b["errors"], b["overtaken"]) == ({"timeout": 1}, 1), "a lost hedge is no error"
+    assert (b["errors"], b["failed"], b["overtaken"]) == ({"timeout": 1, "reverted": 1}, 1, 1), (
+        "a lost hedge is no error"
+    )
     assert b["cost"] == b["calls"] * 25 / 1e6
     assert b["latency"]["ratio"] == pytest.approx(3.0, rel=0.05)
     assert b["latency"]["low"] < b["latency"]["ratio"] < b["latency"]["high"]
