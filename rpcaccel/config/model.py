@@ -243,7 +243,7 @@ class NetworkSettings(Section):
     deadline: Duration = Field(default=30.0, gt=0, le=3600)
     """A call may take this long, all its attempts together."""
     attempts: Whole = Field(default=3, ge=1, le=100)
-    """At most this many nodes are asked for one call."""
+    """At most this many nodes are asked for one call, not counting those that cannot be reached or lack the method."""
     finality_depth: Whole | None = Field(default=None, ge=0, le=1_000_000, examples=[64])
     """Blocks under the head from which a block is final. If unset, the chain decides."""
     block_time: Duration | None = Field(default=None, gt=0, le=86400, examples=["2s"])

@@ -19,7 +19,8 @@ Rules (architecture section 6):
   free, and is bounded by the attempts and the deadline. Free too is the send to another node when one is found to
   hang, or its breaker opens: rescues from a node are bounded by its number of calls in flight, and where every node
   hangs there is none to be rescued to. "Not there yet" has its own small count instead of the attempts. A node that
-  lacks the method or the role is no attempt: every node is asked, each once, before a client is told that none has it.
+  cannot be reached, or lacks the method or the role, is no attempt: each of the others is asked once before a client
+  gets an error.
 - An attempt may take what its node allows, and never more than what is left of the call. A further one is not begun
   when next to nothing is left.
 - A result that says that there is nothing (`result_check.is_unsure`) is one of a good node or of one that dropped old
@@ -44,7 +45,7 @@ from rpcaccel.core.dispatch.retry_budget import Budget, unpaid
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer, error_parts
-from rpcaccel.core.replies.failure import LACKING, NOT_OF_READS, Failure, FailureKind, policy
+from rpcaccel.core.replies.failure import LACKING, NOT_OF_READS, UNREACHED, Failure, FailureKind, policy
 from rpcaccel.core.replies.result_check import SHORTEST_VALUE, is_unsure
 
 
@@ -79,6 +80,8 @@ class IllegalEvent(Exception):
     """The driver sent what cannot happen now."""
 
 
+_NO_ATTEMPT = LACKING | UNREACHED
+"""Kinds of failures that do not count against the attempts of a call."""
 _SOON = 0.01
 """Seconds that a timer may be early by, and that are too few to begin another attempt with."""
 _SECOND_LOOK = 1.0
@@ -176,7 +179,7 @@ class Dispatch(Struct, eq=False):
     _running: dict[int, Node] = {}
     _again: str | None = None
     _behind: int = 0
-    _lacking: int = 0
+    _in_vain: int = 0
     _pauses: int = 0
     _best: Settle | None = None
     _best_rank: int = NO_RANK
@@ -313,7 +316,7 @@ class Dispatch(Struct, eq=False):
         if failure.kind is FailureKind.NODE_BEHIND:
             return self._look_further(node, failure, now)
         # 6. The attempts or the time are used up, or there is nobody to be asked.
-        self._lacking += failure.kind in LACKING
+        self._in_vain += failure.kind in _NO_ATTEMPT
         if self._counted() >= self.settings.attempts:
             return self._give_up(now, f"the attempts of a call were used up (attempts = {self.settings.attempts})")
         successor = None if self.ends - now <= _SOON else self._successor(node, failure.kind, now)
@@ -358,7 +361,7 @@ class Dispatch(Struct, eq=False):
 
     def _counted(self) -> int:
         """Attempts that count against the limit."""
-        return self.attempts - self._behind - self._lacking
+        return self.attempts - self._behind - self._in_vain
 
     def _attempt(self, node: Node, now: float, *, hedge: bool = False) -> Asked:
         self.attempts += 1

@@ -194,6 +194,8 @@ CONTRADICTABLE = NOT_OF_READS | {FailureKind.UNKNOWN, FailureKind.INVALID_PARAMS
 LACKING = frozenset({FailureKind.METHOD_MISSING, FailureKind.ROLE_MISSING})
 """Kinds that say that a node lacks a method or role. The lack is remembered for the node, and all nodes are asked
 before the client gets such an error (core.dispatch.machine)."""
+UNREACHED = frozenset({FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS})
+"""Kinds of failures of a node to which no connection came about, so that nothing was sent."""
 BARRING = frozenset({FailureKind.UNAUTHORIZED, FailureKind.MISCONFIGURED})
 """Kinds that shut out a node, if its probes meet them, until the probes are answered again."""
 

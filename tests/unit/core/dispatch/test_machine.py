@@ -337,6 +337,11 @@ def test_what_costs_no_node_any_work_is_free_and_what_a_node_lacks_is_no_attempt
     )
 
 
+def test_a_node_that_cannot_be_reached_is_no_attempt() -> None:
+    steps = [f"0.1 {one} fails connect -> ask {other}" for one, other in pairwise("abcdef")]
+    Run(6, budget=no_budget(), attempts=1).play("\n".join(["-> ask a", *steps, "0.3 f fails connect -> end connect"]))
+
+
 def test_methods_that_no_table_describes_are_looked_for_until_too_many_of_them_were_in_vain() -> None:
     budget, sends = Budget(share=0.0, floor=1.0, span=10.0), 0
     for number in range(1000):
