@@ -339,9 +339,13 @@ export function choice(label, options, chosen, changed) {
   return h("div.choice", { role: "group", "aria-label": label }, buttons);
 }
 
-/** "4 of 4 nodes, 2 failing": a node that is failing may still be asked. */
-const nodesOf = ({ eligible, nodes, failing }) =>
-  nodes ? `${eligible} of ${plural(nodes, "node")}${failing ? `, ${failing} failing` : ""}` : "no nodes";
+/** ", 2 failing, 1 suspected": of nodes that may take calls all the same. */
+export const troubled = ({ failing, suspected }) =>
+  `${failing ? `, ${failing} failing` : ""}${suspected ? `, ${suspected} suspected` : ""}`;
+
+/** "4 of 4 nodes, 2 failing" */
+const nodesOf = (network) =>
+  network.nodes ? `${network.eligible} of ${plural(network.nodes, "node")}${troubled(network)}` : "no nodes";
 
 /** How the nodes of a network are: colour, shape and words. */
 export const networkState = (network) =>

@@ -26,15 +26,12 @@ export const wordOf = (node) => ofState(node)[1];
 export const stateOf = (node) => (node.suspect ? state("bad", "suspected") : state(...ofState(node)));
 
 const REPORTED = 3; // seconds after which every worker has told of a drain, and of what it has in flight
-const AVERAGED = 10; // seconds of which "calls a second" is the mean: at first it tells of calls from before
 
 /** Why a node is in its state, and what somebody who waits for it wants to know. */
 export function reasonOf(node) {
   if (node.state === "drained" && node.since > REPORTED && !node.in_flight)
     return "it may be stopped: this host has no calls in flight there, and sends it none until draining is switched off";
-  if (node.state !== "failing" || !node.calls_per_second) return node.why;
-  if (node.eligible) return `${node.why} · it still gets calls, until those fail too`;
-  return node.since > AVERAGED ? `${node.why} · it still gets tries, and calls without a better node` : node.why;
+  return node.why;
 }
 
 /** Blocks that a node lacks, with their place kept when it lacks none. A new block reaches one node before another,

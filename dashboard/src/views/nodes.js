@@ -4,7 +4,19 @@ import { change } from "../api.js";
 import { Chart } from "../chart.js";
 import { h, leave, redraw, setText, state } from "../dom.js";
 import { block, duration, joined, lately, plural, rate, span } from "../format.js";
-import { atEnd, button, filterField, foldedForm, hint, input, labelled, quiet, section, select } from "../parts.js";
+import {
+  atEnd,
+  button,
+  filterField,
+  foldedForm,
+  hint,
+  input,
+  labelled,
+  quiet,
+  section,
+  select,
+  troubled,
+} from "../parts.js";
 import { menuButton } from "../popups.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
@@ -28,7 +40,10 @@ function verdict(found) {
       ? ", level with the network"
       : "";
   const chain = found.chain_id === null || found.note ? "" : ` It says chain id ${found.chain_id}.`;
-  if (!found.answering) return [state("bad", "It does not answer"), found.note ? `: ${found.note}.` : "."];
+  if (!found.answering) {
+    const word = found.chain_ok === false ? "It serves another chain" : "It does not answer";
+    return [state("bad", word), found.note ? `: ${found.note}.` : "."];
+  }
   const head = `head ${block(found.head)}${lag}, in ${joined(duration(found.latency))}.`;
   if (found.chain_ok === false)
     return [state("bad", "It serves another chain"), found.note ? `: ${found.note}.` : ".", chain];
@@ -196,14 +211,15 @@ function networkHead(network, balancers, known) {
     element: h("div.network", h("h3", network), figures, tune),
     update: (nodes) => {
       const now = known().find((one) => one.network === network);
-      const [serving, failing] = [
-        nodes.filter((node) => node.eligible).length,
-        nodes.filter((node) => node.state === "failing").length,
-      ];
+      const serving = nodes.filter((node) => node.eligible).length;
+      const trouble = troubled({
+        failing: nodes.filter((node) => node.state === "failing").length,
+        suspected: nodes.filter((node) => node.suspect).length,
+      });
       redraw(figures, [
         state(
-          !serving ? "bad" : serving < nodes.length || failing ? "warn" : "good",
-          `${serving} of ${nodes.length} take calls${failing ? `, ${failing} failing` : ""}`,
+          !serving ? "bad" : serving < nodes.length || trouble ? "warn" : "good",
+          `${serving} of ${nodes.length} take calls${trouble}`,
         ),
         now ? ` · head ${block(now.head)}${now.age === null ? "" : `, ${span(now.age)} old`}` : "",
       ]);

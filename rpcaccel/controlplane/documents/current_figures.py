@@ -71,9 +71,10 @@ class NetworkNow(HeadView, frozen=True, kw_only=True):
     nodes: int
     eligible: int
     failing: Annotated[int, Meta(description="Nodes in the state failing, some of which may still take calls.")]
+    suspected: Annotated[int, Meta(description="Nodes whose answers are wrong now, as far as they were compared.")]
     state: Annotated[
         Literal["ok", "part", "down"],
-        Meta(description="ok: all nodes take calls and none is failing; down: no node takes any."),
+        Meta(description="ok: all nodes take calls, none is failing or suspected; down: no node takes any."),
     ]
 
 
@@ -359,9 +360,12 @@ def cache(frame: Frame, history: History) -> Cache:
 def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
     mine = [node for node in all_nodes if node.network == head.network]
     eligible, failing = sum(node.eligible for node in mine), sum(node.state == "failing" for node in mine)
-    well = eligible == len(mine) and not failing
+    suspected = sum(node.suspect for node in mine)
+    well = eligible == len(mine) and not failing and not suspected
     state = "down" if not eligible else "ok" if well else "part"
-    return extended(NetworkNow, head, nodes=len(mine), eligible=eligible, failing=failing, state=state)
+    return extended(
+        NetworkNow, head, nodes=len(mine), eligible=eligible, failing=failing, suspected=suspected, state=state
+    )
 
 
 def _subscriptions(

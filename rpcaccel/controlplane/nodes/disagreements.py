@@ -118,13 +118,12 @@ class Disagreements:
         """The suspected nodes of a network; those that are no longer suspected are forgotten."""
         compared, found = self._compared(), []
         for node in {one for case in self.cases if case.network == network for one in case.minority}:
-            cases, of = self._record(network, node, compared)
-            if _is_suspect(cases, of):
+            if _is_suspect(*self._record(network, node, compared)):
                 found.append(node)
-            else:
-                self._purged.pop((network, node), None)
         for name in [name for name in self._purged if name[0] == network and name[1] not in found]:
-            del self._purged[name]  # its cases were displaced by newer ones
+            del self._purged[name]
+            why = "of its answers within an hour, no more were contradicted than chance explains"
+            log.info(f"the node is no longer suspected: {why}", network=network, node=name[1])
         return tuple(sorted(found))
 
     def _record(self, network: str, node: str, compared: Mapping[NodeName, int]) -> tuple[list[Case], int]:
@@ -148,6 +147,8 @@ class Disagreements:
     def _act(self, network: NetworkSettings, case: Case, node: str) -> None:
         """Do what follows when a node is suspected."""
         name = (case.network, node)
+        if name not in self._purged:
+            log.warning("the node is suspected: nothing that it answers is kept", network=case.network, node=node)
         purged = self._purged.setdefault(name, set())
         self._tell(case.network)  # before the purge, so that no further wrong answer is kept
         cases, _ = self._record(case.network, node, {})

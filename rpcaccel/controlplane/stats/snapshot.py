@@ -328,7 +328,10 @@ def _state(
         return "unknown", "it has not told its head yet"
     if not found.answering and (found.barred or note) not in refusal:  # the cause comes before its consequence
         silent = note or found.barred
-        return "failing", f"{silent}; it gets no calls until it answers" if refusal else silent
+        gets = (
+            "it gets trials only, and calls without a better node" if refusal else "it gets calls until those fail too"
+        )
+        return "failing", f"{silent}; {gets}"
     if found.examining:
         return (
             "examining",

@@ -216,7 +216,7 @@ async def test_a_node_is_tested_before_it_is_added_and_one_that_failed_is_added_
 ) -> None:
     verdict, found = page.locator("form .said"), dict[str, object]()
     await page.route("**/api/v1/nodes/test", lambda route: route.fulfill(status=200, json=found))
-    for name, (answer, said) in zip("ef", FAILED, strict=True):
+    for name, (answer, said) in zip("efh", FAILED, strict=True):
         found.clear()
         found.update(answer)
         await fill_in(page, name)
@@ -245,6 +245,7 @@ async def test_a_node_is_tested_before_it_is_added_and_one_that_failed_is_added_
 WRONG = {"answering": True, "chain_ok": False, "head": 9, "chain_id": 1, "latency": 0.02, "lag": None}
 FAILED: list[tuple[dict[str, object], str]] = [
     ({**WRONG, "note": "it says chain 1, the others 1666600000"}, "It serves another chain: it says chain 1"),
+    ({**WRONG, "answering": False, "head": None, "note": "it serves chain id 1"}, "It serves another chain: it serves"),
     ({**WRONG, "answering": False, "chain_ok": None, "chain_id": None, "note": "no connection"}, "It does not answer"),
 ]
 
@@ -256,20 +257,19 @@ async def test_a_suspected_node_has_one_state_and_a_row_says_why_a_failing_node_
     states = page.get_by_role("region", name="Nodes", exact=True).locator('td[data-title="State"]')
     await expect(states.nth(1)).to_contain_text("serving")
     drained = replace(c, state="drained", why="it takes no new calls", since=60.0)
-    failing = replace(b, state="failing", why="no connection")
+    failing = replace(b, state="failing", why="no connection; it gets calls until those fail too")
     view.node_list = [replace(a, suspect=True), failing, drained]
     admin.sample()
     await expect(states.nth(0).locator(".state")).to_have_text(["✖suspected"])
     await expect(states.nth(0)).to_contain_text("suspected · serving for")
-    await expect(states.nth(1)).to_contain_text("no connection · it still gets calls, until those fail too")
+    await expect(states.nth(1)).to_contain_text("no connection; it gets calls until those fail too")
+    await expect(page.locator(".strip .chip")).to_contain_text("3 nodes, 1 failing, 1 suspected")
     await expect(states.nth(2)).to_contain_text("· it may be stopped: this host has no calls in flight")
     detail = await opened(page, "a")
     await expect(detail.locator(":is(.doubt, .reason) .state")).to_have_text(["✖suspected"])
     await expect(detail.locator(".reason")).to_have_text("Apart from that: serving")
-    view.node_list = [a, replace(failing, eligible=False, since=60.0), drained]
     view.tally.node(NETWORK, "c").in_flight = 2
     admin.sample()
-    await expect(states.nth(1)).to_contain_text("· it still gets tries, and calls without a better node")
     await expect(states.nth(2)).not_to_contain_text("may be stopped")
 
 

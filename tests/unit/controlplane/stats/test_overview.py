@@ -93,13 +93,13 @@ SPENT = QuotaUse(window="day", used=50, limit=50, since=0, renews=86_400)
         ({"weight": 0}, told(), {}, "cordoned", "until it has a weight"),
         ({}, None, {}, "unknown", "has not told its head"),
         ({}, told(head=-1), {}, "unknown", "has not told its head"),
-        ({}, told(answering=False, note="no connection"), {}, "failing", "no connection"),
+        ({}, told(answering=False, note="no connection"), {}, "failing", "no connection; it gets calls until those fail too"),
         (
             {},
             told(answering=False, chain_ok=None, note="no connection"),
             {"refusal": "has not said which chain it serves"},
             "failing",
-            "no connection; it gets no calls until it answers",
+            "no connection; it gets trials only, and calls without a better node",
         ),
         (
             {},
