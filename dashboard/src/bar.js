@@ -6,7 +6,7 @@ import { h, redraw, setText, state } from "./dom.js";
 import { button } from "./parts.js";
 import { confirmed } from "./popups.js";
 import { store } from "./store.js";
-import { weightsAfter } from "./weights.js";
+import { leftAfter } from "./weights.js";
 import { WAYS, changeText, danger, sentence, stopped } from "./wording.js";
 
 const NOBODY = "local"; // the author of changes where there are no accounts
@@ -57,10 +57,10 @@ export class Bar {
     await this.follow(() => store.apply());
   }
 
-  /** What becomes of networks that are left without a node. */
+  /** What becomes of networks that are left without a node, or without those of their lowest tier. */
   stopped(edits) {
     const nodes = this.newest().nodes?.nodes;
-    return nodes ? stopped(edits, (network) => weightsAfter(store, nodes, network)) : [];
+    return nodes ? stopped(edits, (network) => leftAfter(store, nodes, network)) : [];
   }
 
   /** Who came by keyboard goes on at Undo: the button that was pressed is not there any more. */

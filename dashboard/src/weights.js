@@ -65,7 +65,8 @@ export function weightControl(node, nodes) {
     if (document.activeElement !== number && number.value !== String(wanted)) number.value = wanted;
     slider.disabled = number.disabled = store.value(path.slice(0, -1)) === null;
     element.classList.toggle("drafted", store.changed(path));
-    const wrong = valid(wanted) ? "" : `expected a whole number, 0 to ${HIGHEST}`;
+    const none = document.activeElement === number && number.value === ""; // the field takes no letters
+    const wrong = valid(wanted) && !none ? "" : `expected a whole number, 0 to ${HIGHEST}`;
     setText(fault, wrong);
     setAttribute(number, "aria-invalid", String(Boolean(wrong)));
     if (wrong) redraw(share);
@@ -96,11 +97,24 @@ const serving = (store, nodes, network) =>
   nodes.filter((node) => node.network === network && canServe(node) && weightAfter(store, node));
 const sum = (store, nodes) => nodes.reduce((total, node) => total + weightAfter(store, node), 0);
 
-export const weightsAfter = (store, nodes, network) => sum(store, serving(store, nodes, network));
+const lowest = (tiers) => Math.min(...tiers); // Infinity without any
+
+/** What becomes of a network's calls: { none: would no node take any?, tier, ids }, the tier and the nodes that would
+ *  take them in place of a lower tier; null when nothing of that. */
+export function leftAfter(store, nodes, network) {
+  const left = serving(store, nodes, network);
+  const [now, tier] = [
+    lowest(nodes.filter((node) => node.network === network && node.eligible).map((node) => node.tier)),
+    lowest(left.map((node) => tierAfter(store, node))),
+  ];
+  if (!left.length) return { none: true };
+  return tier > now ? { tier, ids: left.filter((node) => tierAfter(store, node) === tier).map(({ id }) => id) } : null;
+}
 
 /** "5 of 7 → 71 %", after what it is now where that is another share. */
 function meaning(store, nodes, node) {
   const weight = weightAfter(store, node);
+  if (node.state === "behind") return `${weight}, calls about older blocks alone`;
   if (!canServe(node)) return `${weight}, no calls now`;
   if (!weight)
     return store.drafts.size && node.share_wanted

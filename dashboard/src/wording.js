@@ -113,12 +113,17 @@ const stops = ([, , what, , ...rest], after) =>
   what === "nodes" &&
   (rest.length ? (rest[0] === "drain" && after === true) || (rest[0] === "weight" && after === 0) : after === null);
 
-/** A sentence about each network of which no node would take calls after these edits; `left(network)`: the weights that
- *  would be left. */
+/** A sentence about each network of which other nodes, or none, would take calls after these edits; `left(network)`: as
+ *  `leftAfter` has it. */
 export const stopped = (edits, left) =>
   [...new Set(edits.filter(([path, , after]) => stops(path, after)).map(([[, network]]) => network))]
-    .filter((network) => left(network) === 0)
-    .map((network) => `No node of ${network} would take calls: every call that is not cached would fail.`);
+    .map((network) => [network, left(network)])
+    .filter(([, found]) => found !== null)
+    .map(([network, { none, tier, ids }]) =>
+      none
+        ? `No node of ${network} would take calls: every call that is not cached would fail.`
+        : `All calls to nodes of ${network} would go to tier ${tier}: ${ids.join(", ")}.`,
+    );
 
 /** The sentence that an edit deserves to be asked about before it is applied, or null. */
 export function danger([top, network, what, id, ...rest], after, { nodes, clients }) {

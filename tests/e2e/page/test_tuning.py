@@ -5,7 +5,7 @@ from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.ledger import Author
-from tests.e2e.page.tuning import act, apply, in_force, weight
+from tests.e2e.page.tuning import act, apply, field, in_force, opened, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl
@@ -62,6 +62,8 @@ async def test_a_weight_that_is_none_is_told_at_its_field_and_applied_neither_al
         await expect(applies).to_be_disabled()
         await weight(page, "b").focus()
         await expect(weight(page, "a")).to_have_value(wrong)
+    await weight(page, "a").fill("")
+    await expect(fault).to_have_text("expected a whole number, 0 to 1000")
     await weight(page, "a").fill("4")
     await expect(fault).to_have_count(0)
     await apply(page)
@@ -81,6 +83,10 @@ async def test_what_a_drain_takes_is_told_and_draining_the_last_node_is_asked_ab
     await act(page, "a", "Drain")
     await expect(page.locator(".tune").first).to_contain_text("71.4\u202f% now, then no calls")
     await expect(page.locator(".bar")).not_to_contain_text("would take calls")
+    tier = field(await opened(page, "b"), "Tier")
+    await tier.fill("1")
+    await expect(page.locator(".bar")).to_contain_text(f"All calls to nodes of {NETWORK} would go to tier 1: b.")
+    await tier.fill("0")
     await act(page, "b", "Drain")
     stopped = f"No node of {NETWORK} would take calls: every call that is not cached would fail."
     await expect(page.locator(".bar").get_by_text(stopped)).to_have_count(1)
