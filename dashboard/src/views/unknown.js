@@ -61,7 +61,7 @@ export function unknownMethods() {
       setText(
         note,
         methods.length
-          ? `passed on to nodes, never kept${unnamed ? `; ${plural(unnamed, "call")} of further names` : ""}`
+          ? `never kept, and passed on to nodes unless they are refused${unnamed ? `; ${plural(unnamed, "call")} of further names` : ""}`
           : "",
       );
     },
@@ -175,7 +175,6 @@ function detail(first) {
       refresh(
         told,
         facts("Last one", [
-          ["node", error.node],
           ["method", h("code", error.method)],
           ["HTTP status", String(error.http_status)],
           ["first seen", moment(error.first_seen)],
@@ -185,6 +184,8 @@ function detail(first) {
     },
   };
 }
+
+const byCount = ({ nodes }) => Object.entries(nodes).sort(([, one], [, two]) => two - one);
 
 export function unclassedSection() {
   const table = new Table({
@@ -201,8 +202,16 @@ export function unclassedSection() {
       ),
       numbers("Times", (error) => error.count, count),
       moments("Last", (error) => error.last_seen),
-      { title: "Node", sort: (error) => error.node, cell: (error) => `${error.network} ${error.node}` },
-      { title: "Method", sort: (error) => error.method, cell: (error) => methodName(error.method) },
+      words("Network", (error) => error.network),
+      {
+        title: "Nodes",
+        sort: (error) => byCount(error)[0][0],
+        cell: (error) =>
+          byCount(error)
+            .map(([node, times]) => `${node} ${joined(count(times))}`)
+            .join(", "),
+      },
+      { title: "Last method", sort: (error) => error.method, cell: (error) => methodName(error.method) },
     ],
   });
   const note = quiet();

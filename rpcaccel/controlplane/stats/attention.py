@@ -220,14 +220,15 @@ def _new_errors(cells: Sequence[NodeCell], unclassed: Sequence[UnclassedError], 
             "warn",
             latest.network,
             f"nodes give {many} error that no rule knows, where others answer; the newest is"
-            f' "{latest.message}" (code {latest.code}) from node {latest.network}/{latest.node}, {latest.count} times:'
+            f' "{latest.message}" (code {latest.code}), {latest.count} times, most often from node'
+            f" {latest.network}/{max(latest.nodes, key=latest.nodes.__getitem__)}:"
             " say in error_rules what it means",
             "unknown error",
         )
 
 
 def _is_of(error: UnclassedError, cell: NodeCell) -> bool:
-    return (error.network, error.node) == (cell.network, cell.node)
+    return error.network == cell.network and cell.node in error.nodes
 
 
 def _good(cell: NodeCell, method: str) -> int:

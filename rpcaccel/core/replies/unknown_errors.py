@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
@@ -29,7 +29,8 @@ class UnclassedError(Struct, frozen=True, kw_only=True):
     last_seen: float
     """Unix time in seconds."""
     http_status: int
-    node: str
+    nodes: dict[str, int]
+    """The occurrences by node."""
     method: str
     """The method of the latest occurrence."""
     message: str
@@ -77,7 +78,7 @@ class UnclassedLog:
             first_seen=at if before is None else before.first_seen,
             last_seen=at,
             http_status=http_status,
-            node=node,
+            nodes={node: 1} if before is None else {**before.nodes, node: before.nodes.get(node, 0) + 1},
             method=printable(method[:MAX_METHOD_CHARACTERS])[:MAX_METHOD_CHARACTERS],
             message=printable(message[:LONGEST_MESSAGE])[:LONGEST_MESSAGE],
         )
@@ -107,4 +108,6 @@ def together(parts: Iterable[Iterable[UnclassedError]]) -> list[UnclassedError]:
 
 def _sum(one: UnclassedError, other: UnclassedError) -> UnclassedError:
     latest = max(one, other, key=lambda error: error.last_seen)
-    return replace(latest, count=one.count + other.count, first_seen=min(one.first_seen, other.first_seen))
+    nodes = dict(Counter(one.nodes) + Counter(other.nodes))
+    first_seen = min(one.first_seen, other.first_seen)
+    return replace(latest, count=one.count + other.count, nodes=nodes, first_seen=first_seen)

@@ -264,9 +264,10 @@ def _weights(tier: _Tier, beside: Mapping[str, int]) -> dict[str, int]:
     """Weights of 1 to MAX_WEIGHT by the shares of a tier: the smallest that are fine enough, or else the finest; those
     in force where all of them would go beyond one step. Nodes of the tier that are not judged keep the ratio of their
     weights (`beside`) to the sum of all others. What shares come of the weights is noted in the tier."""
-    found = {one.facts.id: one.facts.weight for one in tier} | beside
+    found = {one.facts.id: one.facts.weight for one in tier} | dict(beside)
     whole = sum(one.facts.weight for one in tier)
-    targets = {one.facts.id: whole * one.share for one in tier} | beside
+    targets: dict[str, float] = {one.facts.id: whole * one.share for one in tier}
+    targets.update(beside)
     least = inf
     for largest in range(1, MAX_WEIGHT + 1):
         scale = largest / max(targets.values())

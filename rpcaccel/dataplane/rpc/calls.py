@@ -222,7 +222,7 @@ class Calls:
                 if len(route.accepted) >= route.most_accepted:
                     route.accepted.clear()
                 route.accepted[call.method] = accepted
-            elif not rule.known:
+            elif refused is None:
                 self.errors.called(plan.network, method)
         return PlannedCall(call.id, plan, accepted[1], started, network.sight.view.fork_epoch, caller), outcome
 

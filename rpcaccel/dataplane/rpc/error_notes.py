@@ -82,7 +82,9 @@ class ErrorNotes:
         if self._samples < MAX_ERROR_SAMPLES and len(found.samples) < MAX_SAMPLES_OF_A_GROUP:
             self._samples += 1
             found.samples.append(self._sample(caller, plan, outcome, seconds, message))
-        if not plan.rule.known and (named := self._named(key.network, plan.method)) is not None:
+        if plan.rule.known or fault == "refused":
+            return code, fault
+        if (named := self._named(key.network, plan.method)) is not None:
             named.errors += 1
         return code, fault
 
@@ -96,7 +98,7 @@ class ErrorNotes:
             found.clients[caller.name] = found.clients.get(caller.name, 0) + count
 
     def called(self, network: str, method: str) -> None:
-        """Count a call of a method without a rule."""
+        """Count a call of a method without a rule that the settings do not refuse."""
         named = self._named(network, method)
         if named is None:
             self._unnamed += 1

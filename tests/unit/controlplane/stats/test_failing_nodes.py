@@ -40,7 +40,7 @@ class Figures:
                 first_seen=AT - 60,
                 last_seen=AT,
                 http_status=200,
-                node=node.node,
+                nodes={node.node: failed},
                 method=method,
                 message=TEXT,
             )
@@ -52,8 +52,8 @@ def test_a_node_that_fails_what_others_answer_is_named_with_its_words() -> None:
     figures.contradict(0, "eth_call", 196, 4)
     assert figures.said() == [
         f'node n/a fails eth_call with "{TEXT}" where others answer it: 196 of 200 in the last 5 minutes',
-        f'nodes give a kind of error that no rule knows, where others answer; the newest is "{TEXT}" (code -32000) '
-        "from node n/a, 196 times: say in error_rules what it means",
+        f'nodes give a kind of error that no rule knows, where others answer; the newest is "{TEXT}" (code -32000), '
+        "196 times, most often from node n/a: say in error_rules what it means",
     ]
     assert len(figures.said(at=AT + 7200)) == 1, "it is no longer new"
 
@@ -72,7 +72,7 @@ def test_errors_that_all_nodes_give_name_no_node() -> None:
             first_seen=AT,
             last_seen=AT,
             http_status=200,
-            node="a",
+            nodes={"a": 1500},
             method="eth_call",
             message="made up",
         )

@@ -20,7 +20,7 @@ def test_errors_of_one_cause_are_one_line_with_the_latest_of_them() -> None:
     found = noted(("slot 17 is broken", 10.0), ("slot 18 is broken", 20.0), ("else", 15.0))
     slot, other = together([found.all()])
     assert (slot.text, slot.count, slot.first_seen, slot.last_seen) == ("slot # is broken", 2, 10.0, 20.0)
-    assert (slot.node, slot.method, slot.message, slot.code) == ("a", "eth_call", "slot 18 is broken", -32000)
+    assert (slot.nodes, slot.method, slot.message, slot.code) == ({"a": 2}, "eth_call", "slot 18 is broken", -32000)
     assert other.count == 1
 
 
@@ -42,7 +42,8 @@ def test_the_one_not_seen_for_longest_is_forgotten() -> None:
 def test_several_workers_are_added_up() -> None:
     one, other = noted(("x 1", 1.0), ("x 2", 5.0), node="a"), noted(("x 3", 3.0), node="b")
     (both,) = together([one.all(), other.all()])
-    assert (both.count, both.first_seen, both.last_seen, both.node, both.message) == (3, 1.0, 5.0, "a", "x 2")
+    assert (both.count, both.first_seen, both.last_seen, both.message) == (3, 1.0, 5.0, "x 2")
+    assert both.nodes == {"a": 2, "b": 1}
 
 
 def test_what_a_new_rule_knows_goes() -> None:

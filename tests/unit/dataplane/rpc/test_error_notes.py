@@ -281,9 +281,10 @@ async def test_refused_calls_are_noted_by_what_refused_them() -> None:
 
 
 async def test_methods_without_a_rule_are_counted_by_name() -> None:
-    async with harmony_nodes(1) as nodes, noting(nodes) as (proxy, log):
+    async with harmony_nodes(1) as nodes, noting(nodes, http={"deny": ["admin_*"]}) as (proxy, log):
         for _ in range(3):
             await proxy.call("hmyv2_nope")
+        await proxy.call("admin_nope")  # refused
         await proxy.call("hmyv2_blockNumber")
         proxy.worker._tell_errors()
     (method,) = log.methods()
