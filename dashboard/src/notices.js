@@ -35,7 +35,7 @@ function choices({ id, subject }) {
 /** Ask what is to be muted, for how long and why, and mute it. */
 async function ask(notice) {
   const [what, span] = [select("what", choices(notice)), select("for", SPANS)];
-  [what.value, span.value] = [notice.subject, HOUR];
+  span.value = HOUR;
   const reason = input("reason", { maxlength: "200", placeholder: "shown to others" });
   const text = "Webhooks are told nothing of them for a while; this page goes on showing them.";
   const agreed = await confirmed({ title: "Mute alerts", text, fields: [what, span, reason], yes: "Mute" });
@@ -141,11 +141,11 @@ const TIERS = ["disk", "redis"];
 
 const isNode = ({ subject }, networks) => networks.some((network) => subject.startsWith(`${network}/`));
 
-/** The less, the more urgent: a network that stands, calls that fail, then the rest, and nodes last; what is "bad"
- *  before all else. */
+/** The less, the more urgent: a network that stands, calls that fail, then what is "bad" before what is not, and nodes
+ *  last. */
 function urgency(notice, networks) {
   const kind = notice.text.includes(STANDS) ? 0 : notice.text.includes(FAILS) ? 1 : isNode(notice, networks) ? 3 : 2;
-  return (notice.level === "bad" ? 0 : 10) + kind;
+  return kind + (kind < 2 || notice.level === "bad" ? 0 : 10);
 }
 
 export const mostUrgent = (found, networks) =>

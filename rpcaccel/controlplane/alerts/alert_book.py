@@ -109,8 +109,9 @@ class AlertBook:
             elif len(self._followed) < MAX_ALERTS:
                 self._followed[id] = _Followed(notice, unix)
         for id, one in list(self._followed.items()):
+            fired, bad = one.lasts.on, id in seen and seen[id].level == "bad"
             one.lasts.see(id in seen, now, after)
-            one.bad.see(id in seen and seen[id].level == "bad", now, after)
+            one.bad.see(bad, now, after if fired else 0.0)  # an alert begins with the level of that moment
             if not one.lasts.on and one.lasts.turning is None:
                 del self._followed[id]
 

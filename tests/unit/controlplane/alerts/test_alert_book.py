@@ -71,6 +71,13 @@ def test_an_alert_that_becomes_worse_is_the_same_alert() -> None:
     assert [(alert.level, alert.since) for alert in book.firing] == [("bad", 1000)]
 
 
+def test_an_alert_begins_with_the_level_of_that_moment() -> None:
+    book = Book((0, [stands()]), (20, [stands(level="bad")]), (30, [stands(level="bad")]), (40, [stands()]))
+    assert [alert.level for alert in book.firing] == ["bad"]
+    better = Book((0, [stands(level="bad")]), (20, [stands()]), (30, [stands()]))
+    assert [alert.level for alert in better.firing] == ["warn"]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
