@@ -188,7 +188,7 @@ class Supervisor:
             async with asyncio.timeout(HEADS_WITHIN):
                 await self._told.wait()
         lost = filter(None, map(trouble, self.overview.frame().snapshot.tiers))
-        notes = (*self._left_out, *self.ledger.met, *lost)
+        notes = (*self._left_out, *filter(None, [self.ledger.over_the_file()]), *self.ledger.met, *lost)
         return RunningInfo(settings, self._listen, admin, notes)
 
     async def _open_admin(self) -> str:
@@ -257,7 +257,10 @@ class Supervisor:
 
     async def _renew(self) -> None:
         try:
-            await self.ledger.reload(Author("rpcaccel", "signal"))
+            change = await self.ledger.reload(Author("rpcaccel", "signal"))
+            over = await asyncio.to_thread(self.ledger.over_the_file)
+            told = "the config file is adopted" if change else "the config file is read again: nothing differs"
+            log.info(f"{told}; {over}" if over else told)
         except NoFileError:
             log.info("there is no config file to be read again; the workers are renewed")
         except (InvalidSettingsError, RefusedError) as error:

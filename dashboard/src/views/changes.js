@@ -3,7 +3,7 @@
 import { change, read } from "../api.js";
 import { about, describe, inWords, named } from "../described.js";
 import { h, redraw, setText, state } from "../dom.js";
-import { moment, plural } from "../format.js";
+import { NONE, moment, plural } from "../format.js";
 import { button, hint, quiet, section } from "../parts.js";
 import { confirmed } from "../popups.js";
 import { store } from "../store.js";
@@ -43,6 +43,7 @@ function code(text) {
 
 /** [{path, before, after}] as a table. */
 function differenceTable(edits) {
+  if (!edits) return quiet(NONE);
   if (!edits.length) return quiet("Nothing differs.");
   return h(
     "table.diff",
@@ -92,7 +93,10 @@ function changesTable() {
     key: (line) => `${line.at} ${line.revision} ${line.action}`,
     detail,
     columns: [
-      { title: "What", cell: (line) => h("span.words", changeText(line)) },
+      {
+        title: "What",
+        cell: (line) => h("span.words", changeText(line), line.why ? h("span.quiet", ` · ${line.why}`) : ""),
+      },
       {
         title: "When",
         sort: (line) => line.at,
@@ -105,13 +109,7 @@ function changesTable() {
         cell: (line) => [line.by, h("span.quiet", line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : "")],
       },
       { title: "Revision", right: true, fold: 1, cell: (line) => String(line.revision) },
-      {
-        title: "Outcome",
-        cell: (line) =>
-          line.outcome === "adopted"
-            ? state("good", line.action === "undo" ? "undone" : "adopted")
-            : state("bad", line.outcome),
-      },
+      { title: "Outcome", cell: (line) => state(line.outcome === "adopted" ? "good" : "bad", line.outcome) },
     ],
   });
 }
@@ -132,7 +130,7 @@ function settingsSection() {
   });
   const element = section("Settings in force", word, hold, h("div.buttons", undo, exported, reload));
   let asked = null;
-  let base = { difference: [], base: null };
+  let base = { difference: null, base: null }; // until it is known
   return {
     element,
     update: (settings) => {

@@ -258,6 +258,11 @@ class Ledger:
             self._waiting = compared, found
         return self._waiting[1]
 
+    def over_the_file(self) -> str:
+        """A sentence about the changes made at run time, which are in force over the config file; empty without any."""
+        edits, file = difference(self.base, self.settings), self.origin.source or "the config"
+        return f"changed at run time, in force over {file}: {listing(edits)}" if edits else ""
+
     def overlay(self) -> dict[str, Any]:
         """The changes made at run time, as a merge patch that holds the secrets themselves."""
         return patch_between(self.base, self.settings)
@@ -308,7 +313,7 @@ class Ledger:
             older = None if number is None else self._earlier.get(number)
             if older is None:
                 raise UnknownRevisionError
-            return await self._make(await self._checked(older), "undo", author)
+            return await self._make(await self._checked(older), "undo", author, f"back to revision {number}")
 
     async def reload(self, author: Author) -> Change | None:
         """Read the config file again, with the changes made at run time on top. Raises what `change` raises, and
@@ -330,6 +335,8 @@ class Ledger:
                 self.base = before
                 self.refused_file = str(error)
                 raise
+            if change is None and self.refused_file:  # or else the refusal would be the last that is said
+                self._write("reload", author, self.revision, edits=())
             self.refused_file = ""
             return change
 

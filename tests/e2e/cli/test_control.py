@@ -264,6 +264,7 @@ async def test_sighup_reads_the_file_again_and_renews_the_workers_without_a_fail
             assert not set(before.values()) & set((await pids(proxy)).values())
         told = (await proxy.api("settings"))["document"]["networks"]["harmony-s0"]["nodes"]
         assert (told[a]["weight"], told[b]["weight"]) == (rounds + 1, 7), "what was changed at run time stays on top"
+        await asyncio.to_thread(proxy.program.wait_for, "changed at run time, in force over")
         file.write_text("workers = ]")
         proxy.program.signal(signal.SIGHUP)
         await asyncio.to_thread(proxy.program.wait_for, "the config file is not adopted")

@@ -116,6 +116,10 @@ async def test_a_change_is_undone_with_a_click_and_by_keyboard_where_the_way_bac
     assert in_force(control, "a") == 9
     await page.keyboard.press("Enter")
     await expect(weight(page, "a")).to_have_value("5")
+    await page.evaluate("location.hash = '#/changes'")
+    newest = page.get_by_role("region", name="Record of changes").locator("tr.row").first
+    await expect(newest).to_contain_text("node a: weight 9 → 5 · back to revision 3")
+    await expect(newest).to_contain_text("adopted")
 
 
 async def test_an_edit_survives_a_change_made_elsewhere_and_nothing_may_be_changed_before_it_is_known_who_looks(

@@ -127,7 +127,7 @@ async def test_the_api_tells_the_sampled_traffic(
 async def test_errors_that_no_rule_knew_are_told_and_rules_can_be_tried(client: aiohttp.ClientSession) -> None:
     async with client.get("/api/v1/errors") as reply:
         (error,) = (await reply.json())["unclassed"]
-    assert (error["text"], error["count"], error["node"]) == ("shard # is on holiday", 1, "c")
+    assert (error["text"], error["count"], error["nodes"]) == ("shard # is on holiday", 1, {"c": 1})
     question = {"network": error["network"], "message": error["message"], "code": error["code"]}
     async with client.post("/api/v1/errors/try", json=question) as reply:
         said = await reply.json()

@@ -227,7 +227,16 @@ async def test_a_reload_that_is_refused_or_cannot_be_read_leaves_the_old_file_in
     assert ledger.refused_file == "no"
     crew.refusal = ""
     await ledger.reload(ME)
-    assert ledger.refused_file == ""
+    assert (ledger.refused_file, ledger.over_the_file()) == ("", "")
+    await ledger.change({"networks": {"x": {"nodes": {"a": {"weight": 9}}}}}, ME)
+    assert ledger.over_the_file().startswith("changed at run time, in force over f: networks.x.nodes.a.weight: 7 -> 9")
+    ledger.origin = Origin("f", unreadable, state)
+    with pytest.raises(InvalidSettingsError):
+        await ledger.reload(ME)
+    ledger.origin = Origin("f", lambda: made(7), state)
+    assert await ledger.reload(ME) is None
+    line = ledger.audit[-1]
+    assert (line.action, line.outcome, line.text) == ("reload", "adopted", "the config file, read again")
     with pytest.raises(NoFileError):
         await Ledger(made()).reload(ME)
 
