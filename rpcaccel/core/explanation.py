@@ -95,7 +95,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     refused: tuple[RefusedNode, ...] = ()
     forced: bool = False
     retries: str = ""
-    """A sentence saying how often another node is asked after a failed attempt; empty when no node is asked."""
+    """A sentence saying how often another node is asked after a failed attempt, or how many are told of a transaction;
+    empty when no node is asked."""
     proof: str = ""
     """A sentence saying how the answer of a node is judged by arithmetic; empty when no node is asked."""
     live: tuple[str, ...] = ()
@@ -189,15 +190,14 @@ def because(plan: Plan) -> str:
 
 
 def retrying(plan: Plan, attempts: int, left: float, apart: float) -> str:
-    """A sentence saying how often another node is asked after a failed attempt; empty for what is not taken to nodes
-    one after the other.
+    """A sentence saying how often another node is asked after a failed attempt; empty where no node is asked.
 
     Args:
         attempts: the most that a call has.
         left: retries that the budget pays for now.
         apart: retries that it pays for now after errors that the call itself may be at fault for.
     """
-    if plan.local is not None or plan.rule.kind == "send":
+    if plan.local is not None:
         return ""
     if not plan.repeat:
         return (
@@ -208,6 +208,13 @@ def retrying(plan: Plan, attempts: int, left: float, apart: float) -> str:
         f"after a failed attempt another node is asked, {attempts} attempts in all at the most; the budget pays for "
         f"{max(0, int(left))} more retries now, for {max(0, int(apart))} after errors that the call may be at fault for"
     )
+
+
+def telling(nodes: int) -> str:
+    """A sentence saying how many nodes are told of a transaction; empty where there are none."""
+    if nodes < 2:
+        return "one node is told of it, another one only where that fails" if nodes else ""
+    return f"{nodes} nodes are told of it at once, and others where these fail; the first that accepts it is the answer"
 
 
 def _surely(plan: Plan) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ function told(plan) {
       ]),
       "ol",
     ),
-    list("When a node fails", [plan.retries].filter(Boolean)),
+    list("Further nodes", [plan.retries].filter(Boolean)),
     list(
       "Nodes left out",
       plan.refused.map((node) => [

@@ -116,10 +116,9 @@ class Disagreements:
 
     def _look(self, network: str) -> tuple[str, ...]:
         """The suspected nodes of a network; those that are no longer suspected are forgotten."""
-        compared, found = self._compared(), []
-        for node in {one for case in self.cases if case.network == network for one in case.minority}:
-            if _is_suspect(*self._record(network, node, compared)):
-                found.append(node)
+        compared = self._compared()
+        contradicted = {one for case in self.cases if case.network == network for one in case.minority}
+        found = [node for node in contradicted if _is_suspect(*self._record(network, node, compared))]
         for name in [name for name in self._purged if name[0] == network and name[1] not in found]:
             del self._purged[name]
             why = "of its answers within an hour, no more were contradicted than chance explains"

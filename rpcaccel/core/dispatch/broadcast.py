@@ -40,6 +40,10 @@ class BroadcastSettings(Struct, frozen=True, kw_only=True):
     pause: float = 0.25
     """Seconds before a busy node is asked again if it names no time; doubled each time."""
 
+    def wanted(self, count: int) -> int:
+        """The number of nodes that get the transaction, of `count` eligible ones."""
+        return min(count, max(self.at_least, round(self.share * count)))
+
 
 ALONE = BroadcastSettings(share=0.0, at_least=1)
 """One node gets the transaction, and another one only where that fails."""
@@ -87,7 +91,7 @@ class Broadcast:
 
     def start(self, count: int, now: float) -> list[Node]:
         """The nodes to send to at once, of `count` eligible ones; empty without an eligible node."""
-        wanted = min(count, max(self._settings.at_least, round(self._settings.share * count)))
+        wanted = self._settings.wanted(count)
         nodes: list[Node] = []
         while len(nodes) < wanted and (node := self._fresh(now)) is not None:
             nodes.append(node)

@@ -7,6 +7,7 @@ from math import isinf
 from rpcaccel.config.sections import WebSocketSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.dispatch import sole_fetch
+from rpcaccel.core.dispatch.broadcast import ALONE
 from rpcaccel.core.explanation import (
     Candidate,
     Explanation,
@@ -17,6 +18,7 @@ from rpcaccel.core.explanation import (
     living,
     proving,
     retrying,
+    telling,
 )
 from rpcaccel.core.live.subscription import Replay
 from rpcaccel.core.nodes.eligibility import explain
@@ -34,8 +36,8 @@ async def explanation(
     """The plan of a call at this moment, the entries that the tiers hold, and the nodes that would be asked."""
     plan = network.plan(method, params)
     live = living(plan, network.chain.live, Replay(network.view.head, sockets.replay), sockets=sockets.enabled)
-    nodes, refused, forced = ((), (), False) if live else _nodes(engine, network, plan)
     refusal = engine.exposure.refusal(plan.method, denied=plan.rule.deny)
+    nodes, refused, forced = ((), (), False) if live or refusal else _nodes(engine, network, plan)
     unknown = network.sight.seen_forms.unknown_of(plan.rule.method)
     proof = "" if refusal else proving(plan, network.chain.provable, unknown, proves=network.proves)
     held = [*_in_memory(worker, engine, network, plan), *(await _further(worker, engine, network, plan))]
@@ -67,7 +69,7 @@ async def explanation(
         nodes=nodes,
         refused=refused,
         forced=forced,
-        retries="" if live or refusal else _retries(network, plan),
+        retries="" if live or refusal else _retries(network, plan, len(nodes)),
         proof=proof,
         live=live,
     )
@@ -85,8 +87,10 @@ def _keeping(engine: Engine, network: Network, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _retries(network: Network, plan: Plan) -> str:
+def _retries(network: Network, plan: Plan, nodes: int) -> str:
     pool = network.pool
+    if plan.rule.kind == "send":
+        return telling((pool.broadcast if network.private_route(plan) is None else ALONE).wanted(nodes))
     budget, now = pool.budget, pool.clock()
     return retrying(plan, pool.settings.attempts, budget.left(now), budget.left_apart(now))
 

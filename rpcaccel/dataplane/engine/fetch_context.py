@@ -251,20 +251,19 @@ class FetchContext(ABC):
 
     async def send(self, network: Network, plan: Plan, origin: CallOrigin, ends: float) -> Forwarded:
         """Tell several nodes of a transaction, or one, where its route says so."""
-        route = network.planner.routes.of(plan.method) if plan.tag else None
-        alone = route is not None and not route.broadcast
+        private = network.private_route(plan)
         said = await self.broadcasts.send(
             plan,
             network.pool,
-            ALONE if alone else network.pool.broadcast,
+            network.pool.broadcast if private is None else ALONE,
             network.plan,
             self.tally.network(network.name),
             lambda result, nodes: self.sends.took(network, result, nodes, origin.address),
             deadline=ends,
             origin=origin,
         )
-        if alone and route is not None and route.fallback and said.failure is None and said.answer is not None:
-            sent, due = bytes(said.answer.result or b""), network.view.head + route.fallback
+        if private is not None and private.fallback and said.failure is None and said.answer is not None:
+            sent, due = bytes(said.answer.result or b""), network.view.head + private.fallback
             self._let_wait(network, PrivateSend(network.name, sent, plan.method, plan.params, due))
         return said
 
@@ -280,8 +279,8 @@ class FetchContext(ABC):
 
     async def _tell_all(self, network: Network, one: PrivateSend) -> None:
         plan = network.plan(one.method, one.params)
-        route = network.planner.routes.of(plan.method)
-        if route is None or route.broadcast or not route.fallback:
+        private = network.private_route(plan)
+        if private is None or not private.fallback:
             return  # the settings are others than when it was sent
         found = (await self.outcome(network, network.plan(plan.rule.found_by, b"[%b]" % one.hash), PROXY)).result
         if found is None and one.lookups > 1:

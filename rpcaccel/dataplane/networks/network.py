@@ -18,7 +18,7 @@ from rpcaccel.core.nodes.outage import Absence
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
-from rpcaccel.core.plan.rules import Override, overridden, proved_fully, routed
+from rpcaccel.core.plan.rules import Override, TagRoute, overridden, proved_fully, routed
 from rpcaccel.core.proof.known_chain import KnownBlocks, SeenForms
 from rpcaccel.core.stats.counters import Cell
 from rpcaccel.core.stats.tally import Tally
@@ -224,6 +224,11 @@ class Network:
             if plan.rule.known:
                 self._cells[plan.method] = cell
         return cell
+
+    def private_route(self, plan: Plan) -> TagRoute | None:
+        """The route by which one node alone is told of a transaction; None: several nodes are."""
+        route = self.planner.routes.of(plan.method) if plan.tag else None
+        return None if route is None or route.broadcast else route
 
     def may_be_abandoned(self, plan: Plan, node_id: str, fork_epoch: int) -> bool:
         """May an answer belong to a branch that was left meanwhile? That is so when a reorganisation was noticed since

@@ -117,7 +117,7 @@ async def test_a_change_is_undone_with_a_click_and_by_keyboard_where_the_way_bac
     await page.keyboard.press("Enter")
     await expect(weight(page, "a")).to_have_value("5")
     await page.evaluate("location.hash = '#/changes'")
-    newest = page.get_by_role("region", name="Record of changes").locator("tr.row").first
+    newest = page.get_by_role("region", name="Changes").locator("tr.row").first
     await expect(newest).to_contain_text("node a: weight 9 → 5 · back to revision 3")
     await expect(newest).to_contain_text("adopted")
 

@@ -93,7 +93,13 @@ SPENT = QuotaUse(window="day", used=50, limit=50, since=0, renews=86_400)
         ({"weight": 0}, told(), {}, "cordoned", "until it has a weight"),
         ({}, None, {}, "unknown", "has not told its head"),
         ({}, told(head=-1), {}, "unknown", "has not told its head"),
-        ({}, told(answering=False, note="no connection"), {}, "failing", "no connection; it gets calls until those fail too"),
+        (
+            {},
+            told(answering=False, note="no connection"),
+            {},
+            "failing",
+            "no connection; it gets calls until those fail too",
+        ),
         (
             {},
             told(answering=False, chain_ok=None, note="no connection"),

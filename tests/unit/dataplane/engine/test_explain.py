@@ -70,14 +70,15 @@ async def test_how_an_answer_is_judged_follows_from_the_chain_and_the_settings()
          "now, for 64 after errors"),
         (("eth_newBlockFilter",), "where the first one certainly did nothing"),
         (("eth_chainId",), ""),
-        (("eth_sendRawTransaction", "0x00"), ""),
+        (("eth_sendRawTransaction", "0x00"), "2 nodes are told of it at once"),
         (("admin_peers",), ""),
     ],
 )  # fmt: skip
 async def test_how_often_another_node_would_be_asked_is_told(call: tuple[str, ...], said: str) -> None:
     async with ethereum_nodes(2) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
-        retries = (await explained(proxy, *call)).retries
-        assert (said in retries) if said else retries == ""
+        found = await explained(proxy, *call)
+        assert (said in found.retries) if said else found.retries == ""
+        assert bool(found.nodes) == (call[0] != "admin_peers"), "a refused call reaches no node"
 
 
 async def test_a_head_answer_is_held_for_some_seconds_only() -> None:
