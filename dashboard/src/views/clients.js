@@ -188,7 +188,9 @@ function clientTable(once) {
       words("Client", (client) => client.name),
       { title: "State", cell: (client) => state(...stateOf(client)) },
       numbers("Calls", (client) => client.calls_per_second, rate),
-      numbers("Since the start", (client) => client.calls_total, count),
+      numbers("In all", (client) => client.calls_total, count, {
+        hint: "since the start; without a key, since callers are told apart: from the first key or limit on",
+      }),
       numbers("Hit ratio", (client) => client.hit_ratio, percent, { hint: "since the start" }),
       numbers("Failed since the start", (client) => client.errors_total, count, {
         hint: "what the proxy or its nodes failed at",
@@ -224,7 +226,7 @@ export const clients = {
     const element = section("Clients", [note, atEnd(made.open)], made.form, once, table, empty);
     made.open.hidden = !store.writable;
     const open = documents.settings
-      ? groupSoon("Calls without a key", "limits of each address (IPv6: of each /64)", OPEN)
+      ? groupSoon("Calls without a key", "limits of each address (IPv6: of each /64); 0: no limit", OPEN)
       : null;
     return {
       elements: [element, open],

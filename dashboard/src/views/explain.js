@@ -150,8 +150,10 @@ export const explain = {
       const asked = `${network.value} ${field.value}`;
       if (asked !== about) for (const old of [plan, ran]) redraw(old);
       about = asked;
+      let call = field.value;
       try {
-        JSON.parse(field.value);
+        const { method, id } = JSON.parse(call) ?? {};
+        if (method !== undefined && id === undefined) call = call.replace("{", '{"id":1,'); // or there is no answer
       } catch (fault) {
         say(`This is not JSON: ${fault.message}`, true);
         return;
@@ -160,7 +162,7 @@ export const explain = {
       try {
         // The text itself, not what was parsed of it: large numbers stay as they are.
         const found = await change("POST", path, undefined, {
-          text: `{"network":${JSON.stringify(network.value)},"call":${field.value}}`,
+          text: `{"network":${JSON.stringify(network.value)},"call":${call}}`,
           patience: 60000,
         });
         redraw(into, draw(found));

@@ -148,7 +148,10 @@ export const settings = {
       const needle = field.value.trim().toLowerCase();
       const shown = groups.reduce((sum, one) => sum + one.filter(needle), 0);
       none.hidden = shown > 0 || !groups.length;
-      setText(none, `No setting has “${field.value}” in its name or explanation.`);
+      setText(
+        none,
+        `No setting here has “${field.value}” in its name or explanation. What is set for one node, such as its tier and quota, is in its row in Nodes; for one holder of keys in Clients.`,
+      );
       jump.update();
     };
     const field = filterField("settings", filter);

@@ -1,9 +1,9 @@
-// The time of one call as bars: its steps, the attempts within them, and what is in no step. All rows but those of
+// The time of one call as bars: its steps, the attempts within them, and the rest. All rows but those of
 // attempts, which may overlap, add up to the last.
 
 import { h, svg } from "../dom.js";
 import { duration, joined } from "../format.js";
-import { STEP_WORDS } from "../parts.js";
+import { FAILED, STEP_WORDS } from "../parts.js";
 
 const FIRST = "forward"; // attempts are made in this step
 const WELL = new Set(["answered", "overtaken", "cancelled"]);
@@ -63,13 +63,15 @@ export function rowsOf(header, whole) {
     }
     at += seconds;
   }
-  rows.push({ name: rows.length ? "the proxy itself, in no step" : "the proxy itself", at, seconds: total - at });
+  rows.push({ name: rows.length ? "the rest of the proxy's work" : "the proxy itself", at, seconds: total - at });
   rows.push({ name: "to the proxy and back", at: Math.max(at, total), seconds: whole - Math.max(at, total) });
   return [...rows.filter(({ seconds }) => seconds >= LEAST), { name: "in all", seconds: Math.max(whole, at, total) }];
 }
 
 function row({ name, words, at, seconds, kind, bad }, whole) {
-  const said = words ? [h("b", name), h("span", { class: bad ? "isbad" : "quiet" }, ` ${words}`)] : name;
+  const said = words
+    ? [h("b", name), h("span", { class: bad ? "isbad" : "quiet" }, ` ${FAILED[words] ?? words}`)]
+    : name;
   const bar = { x: (1000 * at) / whole, y: 0, width: Math.max(3, (1000 * seconds) / whole), height: 8 };
   return h(
     "tr",

@@ -38,7 +38,7 @@ ATTEMPTS = 'attempt;desc="a timeout";start=0;dur=247, attempt;desc="b answered";
             f"memory;dur=1, forward;dur=324, {ATTEMPTS.format(250, 73)}, total;dur=329",
             0.342,
             ["looking in memory 1", "asking nodes 324", "a timeout 247", "b answered 73", "no node was asked 4",
-             "the proxy itself, in no step 4", "to the proxy and back 13", "in all 342"],
+             "the rest of the proxy's work 4", "to the proxy and back 13", "in all 342"],
         ),
         (
             f"forward;dur=300, {ATTEMPTS.format(200, 100)}, total;dur=300",  # a hedge: both were asked at once

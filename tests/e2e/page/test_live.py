@@ -145,6 +145,9 @@ async def test_explain_shows_the_plan_or_why_a_call_is_never_a_hit_and_a_run_its
     await page.get_by_role("button", name="Run it").click()
     await expect(page.locator("main")).to_contain_text("1 attempt")
     await expect(page.locator(".waterfall")).to_contain_text("asking nodes")
+    await call.fill('{"method":"hmyv2_blockNumber"}')  # without an id it would be a notification, which gets no answer
+    await page.get_by_role("button", name="Run it").click()
+    await expect(page.get_by_label("Its answer")).to_contain_text('"result"')
     await call.fill("{not json")
     await page.get_by_role("button", name="Explain", exact=True).click()
     await expect(page.locator("main")).to_contain_text("This is not JSON")

@@ -73,7 +73,7 @@ async def test_every_described_setting_has_its_field_in_its_group_with_explanati
     await page.keyboard.type("hedge.quantile")
     await expect(page.locator(".setting:visible")).to_have_count(1)
     await page.get_by_label("Filter settings").fill("nothing has this")
-    await expect(page.locator("main")).to_contain_text("No setting has")
+    await expect(page.locator("main")).to_contain_text("No setting here has")
 
 
 SOUGHT = {
