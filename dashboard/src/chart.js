@@ -63,7 +63,7 @@ export class Chart {
     Object.assign(this, { label, height, log, floor, seconds, zoom, plot: null, columns: null });
     this.box = h("div", { class: zoom ? "plot zooms" : "plot", role: "img", "aria-label": label });
     this.left = h("span");
-    this.right = h("span.keys");
+    this.right = h("span.keys", { title: "the newest point, or the one under the pointer" });
     this.define(series);
     const caption = h("figcaption.caption", h("b", label), this.left, this.right);
     this.element = h("figure.chart", caption, this.box);

@@ -206,7 +206,9 @@ def lines(settings: Settings, listen: str, admin: str) -> list[str]:
     """The lines of the banner: the addresses of networks, page and caches. They hold no secret."""
     served = []
     for name, network in settings.networks.items():
-        nodes = ", ".join(f"{node.id} (weight {node.weight})" for node in network.nodes)
+        nodes = ", ".join(
+            f"{node.id} (weight {node.weight}{f', tier {node.tier}' if node.tier else ''})" for node in network.nodes
+        )
         served.append(f"  {name:<14} {_url(settings, listen, name)}  <- {nodes}")
     memory = f"{format_size(settings.memory.size)} of memory" if settings.memory.size else "none in memory"
     disk = f", then {format_size(settings.disk.size)} in {settings.disk.path}" if settings.disk.path else ""

@@ -68,6 +68,14 @@ function addNodeForm(networks) {
     placeholder: "https://node.example:9500",
   });
   const weight = input("Weight", { class: "field weight", type: "number", min: "0", max: "1000", value: "1" });
+  const tier = input("Tier", {
+    class: "field weight",
+    type: "number",
+    min: "0",
+    max: "100",
+    value: "0",
+    title: "Nodes of a higher tier are asked when none of a lower one can be; paid ones, for example",
+  });
   const word = h("p.said", { role: "status" });
   let tested = null; // { asked, well }: the last test, and whether the node passed
   const asked = () => `${network.value} ${url.value}`;
@@ -103,11 +111,15 @@ function addNodeForm(networks) {
     const known = tested?.asked === asked();
     if (!known) await ask();
     if (!tested || (!known && !tested.well)) return false; // what was found is read first, and then confirmed by another click
-    store.set(path, { url: url.value, weight: Number(weight.value) });
+    store.set(path, {
+      url: url.value,
+      weight: Number(weight.value),
+      ...(Number(tier.value) ? { tier: Number(tier.value) } : {}),
+    });
     return true;
   };
   const test = button("Test", ask, { title: "Ask the node for its head and its chain, without adding it" });
-  const fields = [networks.length > 1 && labelled(network), ...[id, url, weight].map(labelled), test];
+  const fields = [networks.length > 1 && labelled(network), ...[id, url, weight, tier].map(labelled), test];
   const { form, open, add } = foldedForm({ title: "Add a node", fields, send: ADD, after: word, submit, left: forget });
   for (const field of [network, url]) field.addEventListener("input", forget);
   return { form, open };

@@ -310,7 +310,7 @@ export const overview = {
       methods: methodTable(names.length > 1, { brief: true }),
     };
     const more = h("a", { href: "#/methods" });
-    const [tune, covered] = [h("a", { href: "#/nodes" }), quiet()];
+    const [tune, covered, counted] = [h("a", { href: "#/nodes" }), quiet(), quiet()];
     const [empty, command] = [h("div"), firstCall(documents.overview)];
     const show = ({ overview: now, nodes, methods, settings }) => {
       first.update(now, settings);
@@ -323,6 +323,7 @@ export const overview = {
       tables.methods.update([...called].sort((one, two) => two.calls - one.calls).slice(0, TOP));
       tables.methods.element.hidden = !called.length;
       setText(more, called.length > TOP ? `all ${called.length}` : "in full");
+      setText(counted, methods.minute ? `figures of the last ${lately(methods.minute)}` : "");
       redraw(empty, !called.length && command);
     };
     return {
@@ -332,7 +333,7 @@ export const overview = {
         section("Networks", null, tables.networks),
         section("Nodes", [tune, covered], tables.nodes),
         live,
-        section("Busiest methods", more, empty, tables.methods),
+        section("Busiest methods", [more, counted], empty, tables.methods),
         saved,
       ],
       update: (found) => {

@@ -149,4 +149,4 @@ def _credits(node: dict[str, Any]) -> str:
 
 def _quota(quota: dict[str, Any]) -> str:
     used, then = quota["used"] / quota["limit"], quota["projected"] / quota["limit"]
-    return f"{quota['window']} {used:.0%}, {then:.0%} at its end"
+    return f"{quota['window']} {terminal.percent(used)}, {terminal.percent(then)} at its end"

@@ -251,9 +251,13 @@ def _wanted(node: dict[str, Any]) -> str:
 NODES = (
     TableColumn("network"),
     TableColumn("node", "id"),
-    *map(TableColumn, ("address", "state")),
+    TableColumn("address"),
+    TableColumn("state", lambda node: f"suspected, {node['state']}" if node.get("suspect") else node["state"]),
     right("heads", lambda node: "pushed" if node.get("pushes") else "asked"),
-    *map(right, ("head", "weight")),
+    right("head"),
+    right(
+        "weight", lambda node: f"{node['weight']} (tier {node['tier']})" if node.get("tier") else str(node["weight"])
+    ),
     right("wanted", _wanted),
     right("got", lambda node: terminal.percent(node["share_got"])),
     right("p50", lambda node: terminal.milliseconds((node.get("latency") or {}).get("p50"))),

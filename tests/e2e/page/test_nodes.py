@@ -235,11 +235,12 @@ async def test_a_node_is_tested_before_it_is_added_and_one_that_failed_is_added_
     await page.get_by_role("button", name="Test").click()
     await expect(verdict).to_contain_text("It answers and serves the right chain: head 7, level with the network")
     await expect(page.locator(".bar")).to_be_hidden()
+    await page.get_by_label("Tier").fill("1")
     await page.get_by_role("button", name="Add to the pending changes").click()
     await expect(page.locator(".bar")).to_contain_text("node d: add https://d.example")
     await apply(page)
     assert [one.id for one in network(control).nodes] == ["a", "b", "c", "d"]
-    assert node(control, "d").weight == 1
+    assert (node(control, "d").weight, node(control, "d").tier) == (1, 1)
 
 
 WRONG = {"answering": True, "chain_ok": False, "head": 9, "chain_id": 1, "latency": 0.02, "lag": None}

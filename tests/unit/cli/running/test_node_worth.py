@@ -127,7 +127,7 @@ def test_a_row_tells_all_of_a_node() -> None:
     assert first["agreement"] == "1 disproved", "a node of which nothing was compared"
     assert row["agreement"] == "4 disproved, 2 of 512 wrong, 1 undecided, 3 false hashes, suspected"
     assert row["errors"] == "5 (timeout 4, connect 1)"
-    assert row["quota"] == "day 10%, 55% at its end"
+    assert row["quota"] == "day 10 %, 55 % at its end"
     assert row["behind"] == "0 % (p99 0)"
     assert row["cost"].endswith(" USD")
     assert row["others x"].startswith("3.")

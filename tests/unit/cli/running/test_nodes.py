@@ -28,10 +28,25 @@ def test_a_node_that_pushes_its_heads_is_marked(capsys: pytest.CaptureFixture[st
     node = {"network": "x", "id": "a", "address": "a", "state": "serving", "head": 7, "weight": 1, "why": ""}
     node |= {"share_wanted": 0.5, "share_got": 0.75}
     Console(width=120).print(
-        table(Listing(NODES, [{**node, "pushes": True}, {**node, "id": "b", "pushes": False}], why_under="state"))
+        table(
+            Listing(
+                NODES,
+                [{**node, "pushes": True}, {**node, "id": "b", "pushes": False}],
+                why_under="state",
+            )
+        )
     )
     heading, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     assert [row[heading.index("heads")] for row in rows] == ["pushed", "asked"]
+
+
+def test_a_suspicion_stands_beside_the_state_and_the_tier_beside_the_weight(capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"network": "x", "id": "a", "address": "a", "state": "serving", "head": 7, "weight": 1, "why": ""}
+    node |= {"share_wanted": 0.5, "share_got": 0.75, "suspect": True, "tier": 2}
+    Console(width=120).print(table(Listing(NODES, [node], why_under="state")))
+    said = capsys.readouterr().out
+    assert "suspected, serving" in said
+    assert "1 (tier 2)" in said
 
 
 def test_an_address_in_brackets_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
