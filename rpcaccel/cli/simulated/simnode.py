@@ -63,6 +63,7 @@ def simnode(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel simnode --kind ethereum --block-time 2s
     rpcaccel simnode --tls node.pem --connect 990ms   (SSL_CERT_FILE=node.pem)
     curl -d '{"lag": 3}' http://127.0.0.1:9500/simnode/knobs
+    curl -d '{"faults": {"error": 0.2}}' http://127.0.0.1:9500/simnode/knobs
     curl -d '{"lies": {"old_state": 0.01}}' http://127.0.0.1:9500/simnode/knobs
     curl -d '{"push_faults": {"drop": 0.2}}' http://127.0.0.1:9500/simnode/knobs
     """
