@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import rpcaccel
-from rpcaccel.config.errors import reason_of
 from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
@@ -53,7 +52,7 @@ from rpcaccel.controlplane.stats.summaries import readings
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.operations import purge
 from rpcaccel.controlplane.workers.process_link import ProcessLink, spawn
-from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers
+from rpcaccel.controlplane.workers.sockets import address_of, bind_workers, cannot_listen
 from rpcaccel.controlplane.workers.workers import Watchdog, Workers
 from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.recent_writes import Sent
@@ -208,7 +207,7 @@ class Supervisor:
         try:
             return await self._admin.start()
         except OSError as error:
-            raise ListenError(f"admin.listen: cannot listen on {listen}: {reason_of(error)}") from error
+            raise cannot_listen("admin.listen", listen, error) from error
 
     async def _share(self, settings: Settings) -> None:
         await self._hosts.share(settings.redis, settings.disk.path)

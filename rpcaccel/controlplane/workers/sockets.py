@@ -14,6 +14,12 @@ class ListenError(RuntimeError):
     """An address cannot be listened on."""
 
 
+def cannot_listen(key: str, address: str, error: OSError) -> ListenError:
+    """The error of a setting whose address cannot be listened on, with the flag that names another one."""
+    flag = "--listen" if key == "listen" else "--admin"
+    return ListenError(f"{key}: cannot listen on {address}: {reason_of(error)}; {flag} names another address")
+
+
 def bind(text: str, key: str, *, shared: bool = False) -> socket.socket:
     """A bound socket for HOST:PORT; with `shared`, one of several on the same port (SO_REUSEPORT).
 
@@ -35,7 +41,7 @@ def bind(text: str, key: str, *, shared: bool = False) -> socket.socket:
         sock.bind(address)
     except OSError as error:
         sock.close()
-        raise ListenError(f"{key}: cannot listen on {text}: {reason_of(error)}") from error
+        raise cannot_listen(key, text, error) from error
     sock.setblocking(False)
     return sock
 
