@@ -136,7 +136,7 @@ EXAMINATIONS = (
     TableColumn("log range", lambda pair: _limit(pair[1].range_most, pair[1].range_tried, more=1)),
     TableColumn("batch", lambda pair: _limit(pair[1].batch_most, pair[1].batch_tried)),
     TableColumn("traces", lambda pair: {None: "–", True: "yes", False: "no"}[pair[1].traces]),
-    TableColumn("roles", lambda pair: _roles(pair[1])),
+    TableColumn("shown to be", lambda pair: _roles(pair[1])),
     TableColumn(
         "agreement",
         lambda pair: _agreement(pair[1]),

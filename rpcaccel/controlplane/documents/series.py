@@ -16,7 +16,7 @@ from rpcaccel.core.stats.counters import OTHER
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram
 
 HEAT_BOUNDS: tuple[float, ...] = (
-    20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
+    20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.5,
     60.0,
 )  # fmt: skip
 """Upper bounds, in seconds, of the rows of a heat map; what took longer is in the last row. Each is one of BOUNDS."""
