@@ -201,17 +201,18 @@ export function unclassedSection() {
         (value) => [String(value), ""],
       ),
       numbers("Times", (error) => error.count, count),
-      moments("Last", (error) => error.last_seen),
-      words("Network", (error) => error.network),
+      moments("Last", (error) => error.last_seen, { fold: 1 }),
+      words("Network", (error) => error.network, { fold: 4 }),
       {
         title: "Nodes",
+        fold: 3,
         sort: (error) => byCount(error)[0][0],
         cell: (error) =>
           byCount(error)
             .map(([node, times]) => `${node} ${joined(count(times))}`)
             .join(", "),
       },
-      { title: "Last method", sort: (error) => error.method, cell: (error) => methodName(error.method) },
+      { title: "Last method", fold: 2, sort: (error) => error.method, cell: (error) => methodName(error.method) },
     ],
   });
   const note = quiet();

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.nodes.disagreements import READ_EVERY, Disagreements
@@ -146,11 +147,14 @@ async def test_a_node_is_judged_by_the_last_hour(office: Office) -> None:
 
 
 async def test_suspicion_that_returns_has_everything_purged_again(office: Office) -> None:
-    await office.hear()
-    await office.hear()
-    assert office.purged == ["n m"]
-    await office.compare(500)
-    assert office.kept.suspects_of("n") == {}
+    with capture_logs() as lines:
+        await office.hear()
+        await office.hear()
+        assert office.purged == ["n m"]
+        await office.compare(500)
+        assert office.kept.suspects_of("n") == {}
+    told = [line["event"].partition(":")[0] for line in lines if "suspected" in line["event"]]
+    assert told == ["the node is suspected", "the node is no longer suspected"]
     for _ in range(4):
         await office.hear()
     assert office.purged == ["n m"] * 2
