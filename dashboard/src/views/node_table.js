@@ -17,7 +17,16 @@ const STATES = {
   unknown: ["idle", "not known yet"],
 };
 
-const ofState = (node) => STATES[node.state] ?? ["idle", node.state];
+const ofState = (node) =>
+  node.state === "serving" && node.warned ? ["warn", "serving"] : (STATES[node.state] ?? ["idle", node.state]);
+
+/** The nodes, each with `warned`: what Attention says of it beside its state; empty where that is nothing. */
+export const withAttention = (nodes, attention) =>
+  nodes.map((node) => {
+    const name = `${node.network}/${node.id}`;
+    const told = attention.find(({ subject, text }) => subject === name && text.startsWith(`node ${name} fails `));
+    return { ...node, warned: told ? `it ${told.text.slice(`node ${name} `.length)}` : "" };
+  });
 
 /** The word for the state of a node, whether or not it is suspected. */
 export const wordOf = (node) => ofState(node)[1];
@@ -31,7 +40,7 @@ const REPORTED = 3; // seconds after which every worker has told of a drain, and
 export function reasonOf(node) {
   if (node.state === "drained" && node.since > REPORTED && !node.in_flight)
     return "it may be stopped: this host has no calls in flight there, and sends it none until draining is switched off";
-  return node.why;
+  return node.why || (node.state === "serving" ? node.warned : "");
 }
 
 /** Blocks that a node lacks, with their place kept when it lacks none. A new block reaches one node before another,

@@ -24,7 +24,7 @@ import { RANGE_SECONDS, spanControl, timeSpan } from "../timespan.js";
 import { weightControl } from "../weights.js";
 import { nodeDetail } from "./node_detail.js";
 import { NodeReport } from "./node_report.js";
-import { figures, identity, share } from "./node_table.js";
+import { figures, identity, share, withAttention } from "./node_table.js";
 
 const ADD = "Add to the pending changes";
 const PATIENCE = 20000; // milliseconds: longer than the server waits for the node
@@ -290,7 +290,7 @@ export const nodes = {
   title: "Nodes",
   needs: () => ({ nodes: { path: "nodes" }, history: timeSpan.need("") }),
   build: (documents, feed) => {
-    let last = documents.nodes.nodes;
+    let last = withAttention(documents.nodes.nodes, documents.overview.attention);
     let covered = "";
     let known = documents.overview.networks;
     const names = known.map(({ network }) => network);
@@ -344,7 +344,7 @@ export const nodes = {
     return {
       elements: [element, charts, ...report.elements],
       update: ({ overview, nodes: now, history, settings }) => {
-        last = now.nodes;
+        last = withAttention(now.nodes, overview.attention);
         covered = lately(now.minute);
         known = overview.networks;
         report.update(overview);

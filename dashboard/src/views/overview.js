@@ -12,7 +12,7 @@ import { Table, numbers } from "../table.js";
 import { RANGE_SECONDS, RANGE_WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
 import { hostsSection } from "./hosts.js";
 import { methodTable } from "./method_table.js";
-import { nodeTable } from "./node_table.js";
+import { nodeTable, withAttention } from "./node_table.js";
 import { subscriptionsSection } from "./subscriptions.js";
 
 const TOP = 8;
@@ -315,7 +315,7 @@ export const overview = {
     const show = ({ overview: now, nodes, methods, settings }) => {
       first.update(now, settings);
       tables.networks.update(chosen(now.networks));
-      tables.nodes.update(looked(chosen(nodes.nodes)));
+      tables.nodes.update(looked(chosen(withAttention(nodes.nodes, now.attention))));
       setText(tune, nodes.nodes.length > MANY ? `all ${nodes.nodes.length}, and tune them` : "tune them");
       setText(covered, nodes.minute ? `latency and failures of the last ${lately(nodes.minute)}` : "");
       live.update(now, chosen(now.subscriptions), nodes.minute);

@@ -8,6 +8,7 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.ledger import Author
+from rpcaccel.controlplane.stats.snapshot import Notice
 from tests.e2e.page.conftest import Start
 from tests.e2e.page.tuning import apply, field, opened, weight
 from tests.support.browser import Visitor
@@ -270,8 +271,14 @@ async def test_a_suspected_node_has_one_state_and_a_row_says_why_a_failing_node_
     await expect(detail.locator(":is(.doubt, .reason) .state")).to_have_text(["✖suspected"])
     await expect(detail.locator(".reason")).to_have_text("Apart from that: serving")
     view.tally.node(NETWORK, "c").in_flight = 2
+    view.node_list = [a, replace(b, state="serving", why=""), drained]
+    view.notices.append(
+        Notice("warn", f"{NETWORK}/b", f"node {NETWORK}/b fails eth_call where others answer it", "failing")
+    )
     admin.sample()
     await expect(states.nth(2)).not_to_contain_text("may be stopped")
+    await expect(states.nth(1).locator(".state")).to_have_text(["▲serving"])
+    await expect(states.nth(1)).to_contain_text("· it fails eth_call where others answer it")
 
 
 async def test_figures_of_nodes_say_how_far_back_they_look_which_is_a_minute_once_that_has_passed(
