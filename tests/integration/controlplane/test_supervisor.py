@@ -93,7 +93,7 @@ async def test_an_address_that_is_taken_is_said_and_nothing_stays_open(nodes: li
             settings = settings_for(nodes, **{**ANY, key: where if key == "listen" else {"listen": where}})
             running = Supervisor(settings)
             name = re.escape("listen" if key == "listen" else "admin.listen")
-            with pytest.raises(ListenError, match=f"^{name}: cannot listen on {where}: Address already in use; --(listen|admin) names"):
+            with pytest.raises(ListenError, match=f"^{name}: cannot listen on {where}: Address already in use; --"):
                 await running.start()
             await running.stop()
 
