@@ -27,7 +27,7 @@ from rpcaccel.controlplane.nodes.quotas import Quotas
 from rpcaccel.controlplane.nodes.shadow_calls import Examined
 from rpcaccel.core.heads.block_time import HEADERS_APART, SLOWEST, BlockPace
 from rpcaccel.core.heads.examination import Examination
-from rpcaccel.core.heads.head_book import HeadBook, reached_by_half
+from rpcaccel.core.heads.head_book import SILENT_AFTER, HeadBook, reached_by_half
 from rpcaccel.core.heads.identity import ExpectedIdentity, NodeTrial, most_said, tried, wanted_of
 from rpcaccel.core.heads.lateness import HeadTimes
 from rpcaccel.core.heads.probe_schedule import ProbeSchedule
@@ -292,6 +292,7 @@ class Prober:
         asker = self._counted(probed)
         async with probed.lock:  # a look asked for in between waits for the one under way: their answers must not cross
             asked_at = self._clock()
+            self._book.asked(probed.settings.id, asked_at)
             deep = self._finality != "instant"
             older = probed.leapt_from if probed.leapt_from >= 0 else probed.told
             again = older if deep and older >= 0 else None
@@ -300,12 +301,16 @@ class Prober:
             tags = self._finality == "tag" and (check or probed.early or asked_at - probed.tags_at >= every)
             probed.tags_at = asked_at if tags else probed.tags_at
             looking = self._questions.look(asker, again=again, hashes=deep, tags=tags, question=question)
-            if check:
-                look, claims = await asyncio.gather(looking, self._questions.claims(asker))
-            else:
-                look, claims = await looking, None
-                if probed.early and self._has_final_one(look):  # keys without it would be those of any such chain
-                    claims = await self._questions.claims(asker)
+            silence = asyncio.ensure_future(self._tell_of_silence())
+            try:
+                if check:
+                    look, claims = await asyncio.gather(looking, self._questions.claims(asker))
+                else:
+                    look, claims = await looking, None
+                    if probed.early and self._has_final_one(look):  # keys without it would be those of any such chain
+                        claims = await self._questions.claims(asker)
+            finally:
+                silence.cancel()
         if self._nodes.get(probed.settings.id) is not probed:
             return  # the node left the network meanwhile
         now = self._clock()
@@ -328,6 +333,11 @@ class Prober:
             blocks, method = min(HEADERS_APART, head := look.sighting.number), self._chain.live.block
             self._pace.state(blocks, await self._questions.seconds_between(asker, method, head - blocks, head))
             self._tell()
+
+    async def _tell_of_silence(self) -> None:
+        """Tell the heads once a node that is looked at is silent: the next look at another may be long in coming."""
+        await self._sleep(SILENT_AFTER)
+        self._tell()
 
     def _counted(self, probed: ProbeState) -> Asker:
         """The session for probes of a node, which are counted where the node has costs: its provider bills them."""

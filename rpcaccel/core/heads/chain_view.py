@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from msgspec import Struct
 
 BLOCKS_OF_A_NODE = 64
 """Block hashes kept for each node: enough to notice a reorganisation between two polls."""
+_UNEVEN = 1 / 4
+"""Share of a block time by which the look that showed a block may have come later than that of another node."""
 
 
 class Sighting(Struct, frozen=True):
@@ -27,8 +30,8 @@ class Sighting(Struct, frozen=True):
 class ChainView:
     """Everything that one node has reported so far."""
 
-    __slots__ = ("_left", "_lower", "eligible", "final", "final_hash", "gone", "hashes", "head", "safe", "seen_at",
-                 "sure", "turned", "turned_at", "weight")  # fmt: skip
+    __slots__ = ("_left", "_lower", "eligible", "final", "final_hash", "gone", "hashes", "head", "head_at",
+                 "owes_since", "safe", "seen_at", "sure", "turned", "turned_at", "weight")  # fmt: skip
 
     def __init__(self) -> None:
         self.weight = 1.0
@@ -38,7 +41,11 @@ class ChainView:
         self.final = -1
         self.final_hash: str | None = None
         self.safe = -1
-        self.seen_at = 0.0
+        self.seen_at = self.head_at = 0.0
+        """When the node last told a head, and first told the one that it has (monotonic seconds)."""
+        self.owes_since = inf
+        """When the node was first asked for its head since it last told one (monotonic seconds); infinite: it owes
+        none."""
         self.hashes: dict[int, str] = {}
         self.turned = 0
         """The rank among the nodes in the order of leaving a branch: the highest left last, 0 never left one."""
@@ -75,9 +82,16 @@ class ChainView:
         else:
             self.sure = final if self.sure is None else min(self.sure, final)
 
+    def believed(self, now: float, period: float) -> int:
+        """The head that the node has by now if it kept pace: a block each `period` seconds, the next one when that is
+        due, or since the node was last seen without it."""
+        due = max(self.head_at + period, self.seen_at) - _UNEVEN * period
+        return self.head + 1 + int((now - due) // period)
+
     def see(self, sighting: Sighting, now: float, *, may_reorganise: bool) -> bool:
         """Take a report of the newest block; True when the node has left its branch."""
-        self.seen_at = now
+        self.seen_at, self.owes_since = now, inf
+        self.head_at = self.head_at if sighting.number == self.head else now
         self.gone = False
         if sighting.final is not None:
             self.final = sighting.final

@@ -2,8 +2,9 @@
 
 The served head is the highest block that nodes with at least half of the eligible weight have reached (architecture
 section 5). On a chain whose blocks are final at once, it never goes back for a client. When the nodes at the head are
-gone, it waits for them a bounded time, then follows the best node left, and says so. On a chain that can reorganise, an
-abandoned branch increases the fork epoch, and no key made on that branch is used again.
+gone, it waits for them a bounded time, then follows the best node left, and says so. A node that was asked for its head
+and says nothing neither holds the others up nor lets them go beyond what time explains. On a chain that can reorganise,
+an abandoned branch increases the fork epoch, and no key made on that branch is used again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.chain_view import BLOCKS_OF_A_NODE, ChainView, Sighting
 from rpcaccel.core.heads.fork_choice import lead
 from rpcaccel.core.heads.served_head import Finality, Served
+
+SILENT_AFTER = 1.5
+"""Seconds after which a node that was asked for its head, and has not told any, no longer holds up the others."""
 
 
 def reached_by_half(reports: Iterable[tuple[int, float]]) -> int:
@@ -109,6 +113,11 @@ class HeadBook:
         """Note that a node stopped answering. It counts again once it is observed."""
         self._view(node_id).gone = True
 
+    def asked(self, node_id: str, now: float) -> None:
+        """Note that a node is asked for its head. From then on it owes one, until it is observed."""
+        view = self._view(node_id)
+        view.owes_since = min(view.owes_since, now)
+
     def head_of(self, node_id: str) -> int:
         """The last head of a node; -1 when it never reported one."""
         view = self._views.get(node_id)
@@ -184,7 +193,7 @@ class HeadBook:
 
     def told(self, now: float) -> int:
         """The highest block that nodes with half of the weight have reported; -1 without any."""
-        return reached_by_half((view.head, view.weight) for view in self._live(now))
+        return self._reached(self._live(now), now)
 
     def served(self, now: float) -> Served:
         """The head to serve from now on; `now` must not go back between calls."""
@@ -236,6 +245,19 @@ class HeadBook:
             if view.counts and view.head >= 0 and not view.gone and now - view.seen_at <= self._fresh
         ]
 
+    def _reached(self, views: list[ChainView], now: float) -> int:
+        """The highest block that half of the weight has reached, among the nodes that speak.
+
+        A silent node is believed to have kept pace, and its weight still counts against a head that is further up: one
+        light node cannot make a head of its own while a heavy one hangs.
+        """
+        speaking = [view for view in views if now - view.owes_since < SILENT_AFTER]
+        if len(speaking) in {0, len(views)}:
+            return reached_by_half((view.head, view.weight) for view in views)
+        period = self._pace.period
+        believed = ((view.head if view in speaking else view.believed(now, period), view.weight) for view in views)
+        return min(reached_by_half((view.head, view.weight) for view in speaking), reached_by_half(believed))
+
     def _compare(self, live: list[ChainView]) -> list[ChainView]:
         """The nodes on the chosen branch; begins a new fork epoch when that is not the served branch."""
         branch, along = lead(live, self._branch)
@@ -259,7 +281,7 @@ class HeadBook:
 
     def _settle(self, live: list[ChainView], along: list[ChainView], now: float) -> str:
         """Move the served head to what the live nodes on its branch have reached; return the note."""
-        reached = reached_by_half((view.head, view.weight) for view in along)
+        reached = self._reached(along, now)
         best = max(view.head for view in along)
         if reached >= self._head or self._moved:
             if self._moved:
@@ -331,7 +353,7 @@ class HeadBook:
             safe = self._tagged(before if epoch == self._epoch else -1, ((view.safe, view.weight) for view in near))
             self._safe = max(safe, self.finalized) if safe >= 0 else -1, self._epoch
             final = self.finalized if self.finalized >= 0 or not self._depth else self._deep(live, along)
-        self._final = max(self._final, final, -1)
+        self._final = max(self._final, min(final, self._head), -1)
         if self._may_reorganise:
             self._seal(along)
 

@@ -521,6 +521,16 @@ async def test_when_the_nodes_at_the_head_are_gone_the_best_one_left_is_followed
     assert world.heads.served.note.endswith("following the best one left, at block 97")
 
 
+@pytest.mark.parametrize(("chain", "every"), [("harmony", 2.0), ("ethereum", 12.0)])
+async def test_when_the_heaviest_node_hangs_the_head_goes_on_in_time(world: World, chain: str, every: float) -> None:
+    await world.start(chain, websockets="off", each={"a": {"weight": 5}})
+    await grow(world, 10, every)
+    world.nodes["a"].hang = True
+    for _ in range(6):
+        assert await grow(world, 1, 1.9) == 0
+        await world.wait(every - 1.9)
+
+
 async def test_a_node_that_does_not_let_its_probes_in_is_shut_out_until_it_does(world: World) -> None:
     world.nodes = {"a": Node(), "b": Node()}
     await world.start()

@@ -113,6 +113,27 @@ def test_a_silent_node_loses_its_say_without_anybody_reporting_it_gone() -> None
     assert heads.served(2.0 + FRESH).head == 108
 
 
+@pytest.mark.parametrize(
+    ("others", "served"),
+    [
+        ({"a": 101, "b": 102}, [100, 101, 102]),  # it holds them up for a moment, and no longer
+        ({"a": 10**9, "b": 10**9}, [100, 101, 103]),  # time explains no more: a light one makes no head of its own
+        ({"a": 100, "b": 100, "c": 103}, [100, 100, 100]),  # nobody vouches for a block that the others have not told
+        ({}, [100, 100, 100]),  # all are silent
+    ],
+)
+def test_a_heavy_node_that_owes_its_head_is_believed_to_keep_pace(others: dict[str, int], served: list[int]) -> None:
+    heads = book()
+    heads.weigh("heavy", 9)
+    tell(heads, 1.0, heavy=100)
+    heads.asked("heavy", 2.0)
+    heads.asked("heavy", 3.0)
+    tell(heads, 3.4, **others)
+    assert [heads.served(now).head for now in (3.4, 3.5, 7.0)] == served
+    tell(heads, 7.1, heavy=100, a=10**9)
+    assert heads.served(9.0).head == served[-1], "it has told one: they wait for it again"
+
+
 def test_with_no_node_left_the_last_head_stays_and_it_is_said() -> None:
     heads = book()
     tell(heads, 1.0, a=100)
@@ -137,7 +158,7 @@ def test_the_repr_is_short() -> None:
 
 STEP = st.one_of(
     st.tuples(st.just("tell"), st.sampled_from("abc"), st.integers(0, 30)),
-    st.tuples(st.just("gone"), st.sampled_from("abc"), st.just(0)),
+    st.tuples(st.sampled_from(["gone", "asked"]), st.sampled_from("abc"), st.just(0)),
     st.tuples(st.just("weigh"), st.sampled_from("abc"), st.integers(0, 4)),
     st.tuples(st.just("time"), st.just("a"), st.integers(0, 12)),
 )
@@ -154,6 +175,8 @@ def test_the_served_head_keeps_its_promises_over_any_history(steps: list[tuple[s
             told = max(told, number)
         elif kind == "gone":
             heads.gone(node)
+        elif kind == "asked":
+            heads.asked(node, now)
         elif kind == "weigh":
             heads.weigh(node, number)
         else:
