@@ -52,6 +52,8 @@ NEWEST = "rpcaccel_newest"
 
 ERRORS_SECONDS = 1.0
 """Seconds between two messages about errors."""
+_WATCH = 0.5
+"""Seconds between two looks whether a node hangs."""
 DRAIN_LOOK_SECONDS = 0.02
 """Seconds between two looks whether the last client has left."""
 
@@ -129,7 +131,8 @@ class Worker:
         await asyncio.gather(self._store.start(), self.engine.disk.start())
         self.adopt(self._settings, self._revision)
         self.bring(brought)
-        self._later(self._tell_errors_forever())
+        self._later(_every(ERRORS_SECONDS, self._tell_errors))
+        self._later(_every(_WATCH, self.state.watch))
         if self._disk is not None:
             hot = HotAnswers(self._memory, self._disk, self.engine.purges, self._clock, self._believes)
             self._later(hot.run())
@@ -327,14 +330,9 @@ class Worker:
         for upstream in self.state.upstreams():
             await upstream.close()
 
-    async def _tell_errors_forever(self) -> None:
-        while True:
-            await asyncio.sleep(ERRORS_SECONDS)
-            self._tell_errors()
-
     def _tell_errors(self) -> None:
-        """Tell the control plane of the errors that clients got since the last time. Never raises: the next report is
-        still to be made, and a worker that drains has more to close."""
+        """Tell the control plane of the errors that clients got since the last time. Never raises: a worker that drains
+        has more to close."""
         try:
             if (news := self._calls.errors.take()) is not None:
                 self._tell(news)
@@ -398,6 +396,15 @@ class Worker:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+async def _every(seconds: float, work: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            work()
+        except Exception as error:  # the next time is still to come
+            report_bug("what a worker does now and then met a bug", error)
 
 
 def _refusals(network: Network, now: float, *, at_any_block: bool = False) -> dict[str, str]:

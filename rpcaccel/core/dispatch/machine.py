@@ -15,12 +15,12 @@ Rules (architecture section 6):
 - A node not yet tried comes first. A tried one is asked again only after a reset of a reused connection (the same node,
   once), after a rate limit, when it is no longer parked, or when it lacks old state or an old block: one address may
   hide several machines, of which others may have it. That is paid like a second opinion.
-- A send beyond the first is paid as `failure.policy` says of the failure before it: what cost no node any work is
-  free, and is bounded by the attempts and the deadline. Free too is the send to another node when one is found to
-  hang, or its breaker opens: rescues from a node are bounded by its number of calls in flight, and where every node
-  hangs there is none to be rescued to. "Not there yet" has its own small count instead of the attempts. A node that
-  cannot be reached, or lacks the method or the role, is no attempt: each of the others is asked once before a client
-  gets an error.
+- A send beyond the first is paid as `failure.policy` says of the failure before it: what cost no node any work is free,
+  and is bounded by the attempts and the deadline. Free too is the send to another node when one is found to hang, or
+  its breaker opens, of a call that may take long only when the node replies to nothing: rescues from a node are bounded
+  by its number of calls in flight, and where every node hangs there is none to be rescued to. "Not there yet" has its
+  own small count instead of the attempts. A node that cannot be reached, or lacks the method or the role, is no
+  attempt: each of the others is asked once before a client gets an error.
 - An attempt may take what its node allows, and never more than what is left of the call. A further one is not begun
   when next to nothing is left.
 - A result that says that there is nothing (`result_check.is_unsure`) is one of a good node or of one that dropped old
@@ -188,14 +188,15 @@ class Dispatch(Struct, eq=False):
         if self.state is not _READY:
             self._expect("start")
         self._began, plan = now, self.plan
-        self.hedged = self.hedge_after is not None and plan.hedge and plan.repeat and self.settings.attempts > 1
+        may = self.hedge_after is not None and plan.repeat and self.settings.attempts > 1
+        self.hedged = may and (plan.hedge or plan.rule.kind == "read")
         node = self.chooser.next((), now)
         if node is None:
             return self._settle(Settle(None, self.chooser.nobody(now), None))
         self.budget.call(now)
         if now >= self.ends:
             return self._settle(_out_of_time())
-        if self.hedged and self.hedge_after is not None:
+        if self.hedged and plan.hedge and self.hedge_after is not None:
             delay = self.hedge_after(plan.method, node)
             if delay is not None and now + delay < self.ends:
                 self.due = now + delay
@@ -235,10 +236,11 @@ class Dispatch(Struct, eq=False):
             return self.abandoned(now)
         return self._beside(now, free=False)
 
-    def abandoned(self, now: float) -> NextStep:
-        """The node that is waited for was found to hang: the retry that is to come need not wait for the timeout."""
+    def abandoned(self, now: float, *, silent: bool = True) -> NextStep:
+        """The node that is waited for was left alone: the retry that is to come need not wait for the timeout. A call
+        that may take long is taken from a `silent` node only, which replies to nothing."""
         self._expect("abandoned")
-        if not self.hedged or len(self._running) > 1:
+        if not self.hedged or len(self._running) > 1 or not (silent or self.plan.hedge):
             return None
         self.due = inf
         done = self._beside(now, free=True)
@@ -376,7 +378,6 @@ class Dispatch(Struct, eq=False):
         if not self.budget.retry(after, now, unknown=unknown, shut=not failed.breaker.allows(now), told=True):
             return self._give_up(now, unpaid(after, unknown=unknown))
         self.due = inf  # a hedge beside an attempt that is itself a second one would be a third
-        self.hedged = False
         return self._attempt(node, now)
 
     def _remember(self, end: Settle) -> None:

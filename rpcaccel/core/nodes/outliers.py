@@ -73,9 +73,10 @@ def look(nodes: Sequence[Node], now: float, settings: OutlierPolicy) -> list[Nod
 
 
 def silent(node: Node, now: float, settings: OutlierPolicy, patience: float) -> bool:
-    """Does the node reply to nothing: neither to probes nor to light calls in flight for `patience` seconds?"""
+    """Does the node reply to nothing: to no probe, to no call though it is out, or to no light call in flight for
+    `patience` seconds?"""
     since = max(node.replied_at, node.busy_since)
-    if node.answering is False:
+    if node.answering is False or not _well(node, now):
         return now - since > settings.stall
     return node.held[Bulkhead.LIGHT] > 0 and now - since >= patience
 

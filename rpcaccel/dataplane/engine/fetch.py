@@ -242,10 +242,10 @@ class Fetch(Flight, eq=False, kw_only=True):
         if (machine := self._machine) is not None and machine.due != inf:
             self._take_event(machine, machine.tick)
 
-    def abandon(self) -> None:
-        """Tell the machine that the node that the call waits for was found to hang."""
+    def abandon(self, *, silent: bool = True) -> None:
+        """Tell the machine that the node that the call waits for was left alone."""
         if (machine := self._machine) is not None and machine.hedged and len(self._under_way()) == 1:
-            self._take_event(machine, machine.abandoned)
+            self._take_event(machine, partial(machine.abandoned, silent=silent))
 
     def _take_event(self, machine: Dispatch, event: Callable[[float], NextStep]) -> None:
         try:

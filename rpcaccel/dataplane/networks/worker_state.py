@@ -101,17 +101,7 @@ class WorkerState:
                     node.parking.probed(told.seen_at)
                 if node.quota is not None:
                     node.quota.epoch = self._wall() - now
-        for node in outliers.look(network.pool.nodes, now, network.pool.outliers):
-            self._tally.node(network.name, node.id).ejections += 1
-        settings, patience = network.pool.outliers, network.pool.settings.patience
-        for node in network.pool.nodes:
-            # Repeated while the node is out or silent: the retry budget may not pay for all of its calls at once.
-            if (
-                now < node.ejected_until
-                or not node.breaker.allows(now)
-                or outliers.silent(node, now, settings, patience)
-            ):
-                network.pool.abandon(node.id)
+        self._watch(network, now)
         seen = max((node.hidden_lag(now) for node in network.pool.nodes), default=0)
         doubt = settings_mapping.doubt(network.settings, network.block_time, seen)
         view = _view(network.view, heads, doubt=doubt, forgetting=network.sight.forgetting)
@@ -121,6 +111,22 @@ class WorkerState:
             network.see(view)
         elif came:
             network.sight.wake()
+
+    def watch(self) -> None:
+        """Leave nodes alone that are much slower than the others or hang: a probe may be long in coming."""
+        now = self._clock()
+        for network in self.networks.values():
+            self._watch(network, now)
+
+    def _watch(self, network: Network, now: float) -> None:
+        pool = network.pool
+        for node in outliers.look(pool.nodes, now, pool.outliers):
+            self._tally.node(network.name, node.id).ejections += 1
+        for node in pool.nodes:
+            # Repeated while the node is out or silent: the retry budget may not pay for all of its calls at once.
+            silent = outliers.silent(node, now, pool.outliers, pool.settings.patience)
+            if silent or now < node.ejected_until or not node.breaker.allows(now):
+                pool.abandon(node.id, silent=silent)
 
     def bring(self, uses: Iterable[Brought]) -> None:
         """Take what other workers used of this worker's part of the quotas; quotas that do not exist (any more) are

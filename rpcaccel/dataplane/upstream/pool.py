@@ -172,8 +172,8 @@ class Hedged(Protocol):
         """Start a hedge, because the first attempt is overdue."""
         ...
 
-    def abandon(self) -> None:
-        """Give up the attempt at the node that the call waits for: the node was found to hang."""
+    def abandon(self, *, silent: bool = True) -> None:
+        """Ask another node: the one that the call waits for was left alone, and is perhaps `silent`."""
         ...
 
 
@@ -249,7 +249,8 @@ class NodePool:
         else:
             self.rooms[bulkhead].free(count)
 
-    def abandon(self, node_id: str) -> None:
-        """Let the calls that wait for a node that was found to hang go to others."""
+    def abandon(self, node_id: str, *, silent: bool = True) -> None:
+        """Let the calls that wait for a node that was left alone go to others; those that may take long only when it is
+        `silent`: it replies to nothing."""
         for call in [call for call in self.hedged if call.waits_for == node_id]:
-            call.abandon()
+            call.abandon(silent=silent)

@@ -55,6 +55,7 @@ class Run:
         cache: CacheClass = CacheClass.HEAD,
         repeat: bool = True,
         hedge_after: float | HedgeAfter | None = None,
+        heavy: bool = False,
         budget: Budget | None = None,
         ends: float = 30.0,
         chooser: InOrder | None = None,
@@ -63,7 +64,7 @@ class Run:
         self.chooser = chooser or InOrder(count)
         self.budget = budget or Budget()
         self.machine = Dispatch(
-            plan_of(cache=cache, repeat=repeat, hedge=hedge_after is not None),
+            plan_of(cache=cache, repeat=repeat, hedge=hedge_after is not None and not heavy),
             self.chooser,
             self.budget,
             DispatchSettings(**options),
@@ -79,8 +80,8 @@ class Run:
     def play(self, script: str) -> Run:
         """Play a script of steps `time event -> what is to be done`; the first one is the start.
 
-        Events: `tick`, `abandoned`, `NODE ok`, `NODE null`, `NODE says KIND` (an error object), `NODE fails KIND
-        [unsent]`, and `out NODES` (these may not be asked from now on).
+        Events: `tick`, `abandoned` (the node is silent), `left` (it is slow), `NODE ok`, `NODE null`, `NODE says KIND`
+        (an error object), `NODE fails KIND [unsent]`, and `out NODES` (these may not be asked from now on).
         """
         for line in script.replace(";", "\n").strip().splitlines():
             event, _, wanted = line.strip().partition("-> ")
@@ -97,6 +98,8 @@ class Run:
             self.chooser.out = set(more)
             return []
         try:
+            if what == "left":
+                return self._said(self.machine.abandoned(now, silent=False), now)
             if what in ("tick", "abandoned"):
                 return self._said(getattr(self.machine, what)(now), now)
             number = self.running.pop(what)
@@ -196,7 +199,7 @@ SCRIPTS: dict[str, tuple[dict[str, Any], str]] = {
     "a hedge needs another node": ({"count": 1, "hedge_after": 0.2}, "-> ask a, wait 0.2\n0.3 tick"),
     "a hedge needs budget": ({"hedge_after": 0.2, "budget": no_budget()}, "-> ask a, wait 0.2\n0.3 tick"),
     "a hedge needs time": ({"hedge_after": 0.2, "ends": 0.25}, "-> ask a, wait 0.2\n0.3 tick"),
-    "what may not be repeated is not hedged": ({"hedge_after": 0.2, "repeat": False}, "-> ask a"),
+    "what may not be repeated is not sent twice": ({"hedge_after": 0.2, "repeat": False}, "-> ask a; 1 abandoned"),
     "no hedge when one attempt is all there is": ({"hedge_after": 0.2, "attempts": 1}, "-> ask a"),
     "without another node, a result that says that there is nothing is the answer": (
         {"count": 1, "cache": CacheClass.FOREVER}, "-> ask a; 0.1 a null -> end well"),
@@ -212,8 +215,12 @@ SCRIPTS: dict[str, tuple[dict[str, Any], str]] = {
         {"hedge_after": 1.0, "budget": no_budget()},
         "-> ask a, wait 1; 1 tick; 1.5 abandoned -> hedge b"),
     "what may not be hedged is left at a node that hangs": ({}, "-> ask a\n0.5 abandoned"),
-    "a call whose pace is not known is taken from a node that hangs": ({"hedge_after": lambda _method, _node: None},
-        "-> ask a; 0.5 abandoned -> hedge b"),
+    "a call whose pace is not known is taken from a node that is slow": ({"hedge_after": lambda _method, _node: None},
+        "-> ask a; 0.5 left -> hedge b"),
+    "a call that may take long is taken from a node that is silent, not from one that is slow": (
+        {"hedge_after": 0.2, "heavy": True}, "-> ask a; 0.5 left; 0.6 abandoned -> hedge b"),
+    "a second attempt is taken from a node that hangs as well": ({"hedge_after": 0.2},
+        "-> ask a, wait 0.2; 0.1 a fails timeout -> ask b; 0.5 abandoned -> hedge c"),
     "a call whose hedge would come too late is taken from a node that hangs": ({"hedge_after": 60.0},
         "-> ask a; 0.5 abandoned -> hedge b"),
 }  # fmt: skip

@@ -193,3 +193,5 @@ def test_a_node_is_silent_that_answers_neither_probes_nor_calls(
     for _ in range(held):
         node.begin(9.0)
     assert silent(node, 10.0 + quiet, SETTINGS, patience=5.0) is expected
+    node.ejected_until = 1000.0
+    assert silent(node, 10.0 + quiet, SETTINGS, patience=5.0) is (quiet > SETTINGS.stall)

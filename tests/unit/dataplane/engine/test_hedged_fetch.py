@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Hedging
-from rpcaccel.core.dispatch.retry_budget import Budget
+from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
@@ -144,15 +143,3 @@ async def test_a_first_attempt_that_answers_beside_its_hedge_wins() -> None:
     found = await world.call(hedge_after=0.02)
     assert (found.node_id, world.asked, world.scripts[1].cancelled) == ("a", [1, 1], 1)
     world.assert_nothing_is_left_open()
-
-
-@instantly
-async def test_what_waits_for_a_node_that_hangs_needs_no_budget() -> None:
-    world = World(Scripted(hang), Scripted(WELL), budget=Budget(share=0.0, floor=0.0))
-    world.pool.hedging = Hedging()
-    call = asyncio.create_task(world.call())
-    while not world.scripts[0].asked:
-        await asyncio.sleep(0.001)
-    world.pool.abandon("a")
-    assert (await call).node_id == "b"
-    assert world.scripts[0].cancelled == 1, "it was not waited for"
