@@ -340,7 +340,7 @@ def _state(
     if any(report.breaker != "closed" for report in told) or not found.answering:
         return "failing", refusal or note
     if any(report.ejected > 0 for report in told):
-        return "failing", refusal or "it is much slower than the others: it is left alone for a while"
+        return "failing", refusal or "it is much slower than the others, or hangs: it is left alone for a while"
     if any(report.parked > 0 for report in told) or any(
         use.used >= use.limit for report in told for use in report.quota
     ):

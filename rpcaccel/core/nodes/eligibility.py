@@ -391,7 +391,7 @@ _SENTENCES: dict[Ineligibility, str] = {
     Ineligibility.BARRED: "node {id} answers no probe, look at its URL and its key: {barred}",
     Ineligibility.OFF_ROUTE: "node {id} has not the {tag}: {method} is routed to nodes that have",
     Ineligibility.SPENT: "node {id} has used up its quota: it gets no calls for {quota_rest}, until that renews",
-    Ineligibility.EJECTED: "node {id} is much slower than the others: it gets no calls for {ejected_rest}",
+    Ineligibility.EJECTED: "node {id} is much slower than the others, or hangs: no calls for {ejected_rest}",
     Ineligibility.BEHIND: "node {id} is {lag} behind: it gets no calls about newer blocks",
     Ineligibility.PARKED: "node {id} limits our rate: it gets no calls for {rest}",
     Ineligibility.METHOD_PARKED: "node {id} limits the rate of {method}: it gets none for {method_rest}",

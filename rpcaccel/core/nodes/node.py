@@ -36,6 +36,8 @@ UNKNOWN_LACKS_BYTES = 65_536
 """Bytes for the names of missing methods that no table describes: clients can invent such names."""
 HIDDEN_FOR = 3600.0
 """Seconds for which the lag of a hidden machine (architecture section 5) is remembered."""
+PAUSE = 1.0
+"""Seconds without a call after which a node is idle, where its last call was overtaken; else it is idle at once."""
 REPLIED, OVERTAKEN = 0, 1
 """Columns of `Node.attempts`."""
 _BELOW_A_BOUND = frozenset({FailureKind.PRUNED, FailureKind.BEYOND_WINDOW})
@@ -88,9 +90,9 @@ class Node:
 
     __slots__ = ("_lag", "_lag_until", "able", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
                  "contradictions", "cordoned", "distrusted", "drained", "ejected_until", "ejections", "examined",
-                 "head", "held", "id", "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace",
-                 "parking", "probed", "pruned_below", "pruned_until", "quota", "range_limits", "replied_at",
-                 "returned_at", "roles", "says", "slow_start", "tags", "tier", "timeout", "weight",
+                 "head", "held", "id", "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy",
+                 "overtaken_at", "pace", "parking", "probed", "pruned_below", "pruned_until", "quota", "range_limits",
+                 "replied_at", "returned_at", "roles", "says", "slow_start", "tags", "tier", "timeout", "weight",
                  "windows")  # fmt: skip
 
     def __init__(
@@ -131,8 +133,8 @@ class Node:
         self.breaker, self.latency, self.pace = Breaker(), LatencyAverage(), MethodLatencies()
         self.attempts = SlidingCounts(2, span=10.0, slices=10)
         """Recent attempts: replied to, and overtaken by another node (columns REPLIED and OVERTAKEN)."""
-        self.busy_since = self.replied_at = float("-inf")
-        """The time since which light calls have been in flight without a pause, and the time of the last reply."""
+        self.busy_since = self.replied_at = self.overtaken_at = float("-inf")
+        """Since when light calls are in flight without a `PAUSE`, and when the last was answered, and overtaken."""
         self.answering: bool | None = None
         """Did the node answer the last probe? None until the first probe has ended."""
         self.probed: float | None = None
@@ -208,7 +210,7 @@ class Node:
         """
         breaker = self.breaker
         permit = breaker.permit if breaker.state is CLOSED else breaker.force(now, light=bulkhead is _LIGHT)
-        if bulkhead is _LIGHT and not self.held[_LIGHT]:
+        if bulkhead is _LIGHT and not self.held[_LIGHT] and now - self.overtaken_at > PAUSE:
             self.busy_since = now
         self.in_flight += 1
         self.held[bulkhead] += 1
@@ -336,6 +338,7 @@ class Node:
     def overtaken(self, method: str, seconds: float, now: float) -> None:
         """Note that an attempt was given up after `seconds` because another node answered first."""
         if self.pace.overtaken(method, seconds):
+            self.overtaken_at = now
             self.attempts.bump(OVERTAKEN, now)
 
     def learn(

@@ -45,8 +45,8 @@ class OutlierPolicy(Struct, frozen=True, kw_only=True):
 
 
 _JAMMED = 3
-"""Light calls without a reply that make a stall. Other calls do not count, because a client chooses how long they
-take."""
+"""Light calls without a reply, overtaken ones among them, that make a stall. Other calls do not count, because a client
+chooses how long they take."""
 _OVERTAKEN_SHARE = 0.5
 _FEW = 3
 """Answers that a method needs on another node before its average there is used for comparison."""
@@ -99,7 +99,9 @@ def _stalled(node: Node, others: Sequence[Node], now: float, settings: OutlierPo
     """Has the node held its calls for longer than its slowest method takes, while other nodes answered?"""
     silent_since = max(node.replied_at, node.busy_since)
     slowest = max((pace.mean for _, pace in node.pace.lately(now - settings.lately)), default=0.0)
-    if node.held[Bulkhead.LIGHT] < _JAMMED or now - silent_since < max(settings.stall, 3 * slowest):
+    if now - silent_since < max(settings.stall, 3 * slowest):
+        return False
+    if node.held[Bulkhead.LIGHT] + node.attempts.totals(now)[OVERTAKEN] < _JAMMED:
         return False
     return any(other.replied_at > silent_since for other in others)
 

@@ -73,6 +73,18 @@ def test_a_node_that_holds_slow_calls_is_given_their_time() -> None:
     assert ids(look([busy, well], 106.0, SETTINGS)) == ["busy"]
 
 
+@pytest.mark.parametrize(("every", "found"), [(0.3, ["frozen"]), (1.5, [])])
+def test_hedges_that_take_its_calls_away_do_not_hide_that_a_node_hangs(every: float, found: list[str]) -> None:
+    frozen, well = answering("frozen"), answering("well")
+    for at in range(6):
+        now = 101.0 + every * at
+        frozen.finish(frozen.begin(now), "ignore", now + 0.2)
+        frozen.overtaken("m", 0.2, now + 0.2)
+        well.replied(now + 0.2)
+        assert look([frozen, well], 102.4, SETTINGS) == []
+    assert ids(look([frozen, well], now + 0.2, SETTINGS)) == found, "one that gets a call now and then is idle between"
+
+
 @pytest.mark.parametrize("bulkhead", [*Bulkhead][1:])
 def test_a_node_that_holds_calls_whose_cost_the_client_chooses_is_not_found_to_hang(bulkhead: Bulkhead) -> None:
     tracing, well = answering("tracing"), answering("well")
