@@ -21,12 +21,14 @@ const ofState = (node) =>
   node.state === "serving" && node.warned ? ["warn", "serving"] : (STATES[node.state] ?? ["idle", node.state]);
 
 /** The nodes, each with `warned`: what Attention says of it beside its state; empty where that is nothing. */
-export const withAttention = (nodes, attention) =>
-  nodes.map((node) => {
-    const name = `${node.network}/${node.id}`;
-    const told = attention.find(({ subject, text }) => subject === name && text.startsWith(`node ${name} fails `));
-    return { ...node, warned: told ? `it ${told.text.slice(`node ${name} `.length)}` : "" };
+export function withAttention(nodes, attention) {
+  const told = attention.map(({ subject, text }) => [subject, text.split(`node ${subject} fails `)[1]]);
+  const failing = new Map(told.filter(([, what]) => what));
+  return nodes.map((node) => {
+    const what = failing.get(`${node.network}/${node.id}`);
+    return { ...node, warned: what ? `it fails ${what}` : "" };
   });
+}
 
 /** The word for the state of a node, whether or not it is suspected. */
 export const wordOf = (node) => ofState(node)[1];
