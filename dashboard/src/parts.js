@@ -343,9 +343,12 @@ export function choice(label, options, chosen, changed) {
 export const troubled = ({ failing, suspected }) =>
   `${failing ? `, ${failing} failing` : ""}${suspected ? `, ${suspected} suspected` : ""}`;
 
-/** "4 of 4 nodes, 2 failing" */
-const nodesOf = (network) =>
-  network.nodes ? `${network.eligible} of ${plural(network.nodes, "node")}${troubled(network)}` : "no nodes";
+/** "4 of 4 nodes", or "3 of 4 take calls, 2 failing": one that is failing may be among those. */
+function nodesOf(network) {
+  const trouble = troubled(network);
+  if (trouble) return `${network.eligible} of ${network.nodes} take calls${trouble}`;
+  return network.nodes ? `${network.eligible} of ${plural(network.nodes, "node")}` : "no nodes";
+}
 
 /** How the nodes of a network are: colour, shape and words. */
 export const networkState = (network) =>

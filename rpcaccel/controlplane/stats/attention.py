@@ -60,7 +60,7 @@ _KINDS = {
     FailureKind.NODE_BEHIND.value: "nodes have not reached the block",
     FailureKind.NODE_TIMEOUT.value: "nodes gave up themselves",
     FailureKind.NO_NODE.value: "no node can be asked",
-    FailureKind.BUSY.value: "all nodes are busy",
+    FailureKind.BUSY.value: "no node has room for them",
     FailureKind.CANCELLED.value: "calls were cancelled",
 }
 """The words for every kind of failure that may be the service's doing."""

@@ -338,7 +338,7 @@ def _state(
             "calls in the shadow show what it has and whether it is right: it gets calls once that has ended",
         )
     if any(report.breaker != "closed" for report in told) or not found.answering:
-        return "failing", refusal or note
+        return "failing", refusal or note or "it failed too often: trials show whether it is well again"
     if any(report.ejected > 0 for report in told):
         return "failing", refusal or "it is much slower than the others, or hangs: it is left alone for a while"
     if any(report.parked > 0 for report in told) or any(

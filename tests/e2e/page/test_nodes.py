@@ -265,7 +265,7 @@ async def test_a_suspected_node_has_one_state_and_a_row_says_why_a_failing_node_
     await expect(states.nth(0).locator(".state")).to_have_text(["✖suspected"])
     await expect(states.nth(0)).to_contain_text("suspected · serving for")
     await expect(states.nth(1)).to_contain_text("no connection; it gets calls until those fail too")
-    await expect(page.locator(".strip .chip")).to_contain_text("3 nodes, 1 failing, 1 suspected")
+    await expect(page.locator(".strip .chip")).to_contain_text("3 take calls, 1 failing, 1 suspected")
     await expect(states.nth(2)).to_contain_text("· it may be stopped: this host has no calls in flight")
     detail = await opened(page, "a")
     await expect(detail.locator(":is(.doubt, .reason) .state")).to_have_text(["✖suspected"])

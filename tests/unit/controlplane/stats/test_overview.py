@@ -115,6 +115,7 @@ SPENT = QuotaUse(window="day", used=50, limit=50, since=0, renews=86_400)
             "look at its key: HTTP 401",
         ),
         ({}, told(), {"breaker": "open", "refusal": "it failed too often"}, "failing", "it failed too often"),
+        ({}, told(), {"breaker": "half-open"}, "failing", "trials show whether it is well again"),
         ({}, told(), {"parked": 3.0, "refusal": "it limits our rate"}, "parked", "it limits our rate"),
         ({}, told(examining=True), {"refusal": "it is examined"}, "examining", "it gets calls once that has ended"),
         ({}, told(), {"rests": "it limits the rate of m"}, "serving", "it limits the rate of m"),
