@@ -115,14 +115,17 @@ export function leftAfter(store, nodes, network) {
 function meaning(store, nodes, node) {
   const weight = weightAfter(store, node);
   if (node.state === "behind") return `${weight}, calls about older blocks alone`;
-  if (!canServe(node)) return `${weight}, no calls now`;
+  if (!canServe(node)) return `${weight}, ${node.state === "failing" ? "trials alone" : "no calls now"}`;
   if (!weight)
     return store.drafts.size && node.share_wanted
       ? `${joined(percent(node.share_wanted))} now, then no calls`
       : "no calls";
   const all = serving(store, nodes, node.network);
   const tier = Math.min(...all.map((one) => tierAfter(store, one)));
-  if (tierAfter(store, node) > tier) return `stands by in tier ${tierAfter(store, node)}`;
+  if (tierAfter(store, node) > tier)
+    return node.share_got && node.tier > tier
+      ? `takes what tier ${tier} cannot`
+      : `stands by in tier ${tierAfter(store, node)}`;
   const total = sum(
     store,
     all.filter((one) => tierAfter(store, one) === tier),

@@ -83,13 +83,13 @@ class LimitSettings(Section):
     """The limits of a caller; 0 and empty lists limit nothing."""
 
     rate: Number = Field(default=0.0, ge=0, le=1e9, allow_inf_nan=False, examples=[50])
-    """Calls a second; a call of a heavy method counts as heavy_cost."""
+    """Calls a second; a call of a heavy method counts as heavy_cost. 0: no limit."""
     burst: Whole = Field(default=0, ge=0, le=10**9, examples=[100])
     """Calls that may come at once. 0: as many as in a second."""
     concurrency: Whole = Field(default=0, ge=0, le=1_000_000, examples=[20])
-    """Requests that each worker answers at once. A batch is one."""
+    """Requests that each worker answers at once; a batch is one. 0: no limit."""
     batch: Whole = Field(default=0, ge=0, le=100_000, examples=[100])
-    """Calls in a batch; http.max_batch holds as well."""
+    """Calls in a batch; http.max_batch holds as well. 0: no limit of its own."""
     allow: MethodPatterns = Field(default=(), examples=[["eth_*", "net_version"]])
     """Only these methods may be called, names or patterns."""
     deny: MethodPatterns = Field(default=(), examples=[["eth_getLogs"]])

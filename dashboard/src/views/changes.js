@@ -123,7 +123,8 @@ function settingsSection() {
     try {
       const { change: line, revision } = await change("POST", "reload", {}, { expected: store.current.revision });
       store.mine.add(revision);
-      setText(word, line ? "Read: it differed, and is in force now." : "Read: nothing differs.");
+      setText(word, line ? "Read: it differed, and is in force now." : "Read: nothing changes by it.");
+      asked = null;
     } catch (problem) {
       setText(word, problem.message);
     }
@@ -133,9 +134,10 @@ function settingsSection() {
   let base = { difference: null, base: null }; // until it is known
   return {
     element,
-    update: (settings) => {
-      if (asked !== settings.revision) {
-        asked = settings.revision;
+    update: (settings, newest) => {
+      const now = `${settings.revision} ${newest?.at}`; // the file may be another, though no change came of it
+      if (asked !== now) {
+        asked = now;
         read("settings/difference")
           .then((found) => {
             base = found;
@@ -172,7 +174,7 @@ function settingsSection() {
               settings.waiting.map((path) => h("code", `${path} `)),
             )
           : null,
-        h("h3", base.base ? `What differs from ${base.base}` : "What differs from the start"),
+        h("h3", `What differs${base.difference ? ` from ${base.base ?? "the start"}` : ""}`),
         differenceTable(base.difference),
       ]);
     },
@@ -196,7 +198,7 @@ export const changes = {
       update: ({ changes: { changes: lines }, settings }) => {
         table.update(lines);
         setText(note, `${plural(lines.length, "line")}, newest first`);
-        if (settings) now.update(settings);
+        if (settings) now.update(settings, lines[0]);
       },
     };
   },

@@ -51,6 +51,12 @@ function also({ on_disk: disk, shared }, key) {
   return where.length ? ` also ${listed(where)}` : "";
 }
 
+/** Why a node is not well, or left out, in words that follow its name. */
+function whyNot({ refused }, { id }) {
+  const { why } = refused.find((node) => node.id === id) ?? { why: "" };
+  return why.startsWith(`node ${id} `) ? why.slice(`node ${id}`.length) : why && `: ${why}`;
+}
+
 /** The explanation as words, in the order of the way of a call. */
 function told(plan) {
   const list = (title, rows, tag = "ul") =>
@@ -113,16 +119,16 @@ function told(plan) {
       plan.nodes.map((node) => [
         h("b", node.id),
         ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`,
+        plan.forced ? `; it${whyNot(plan, node)}` : "",
       ]),
       "ol",
     ),
     list("Further nodes", [plan.retries].filter(Boolean)),
     list(
       "Nodes left out",
-      plan.refused.map((node) => [
-        h("b", node.id),
-        node.why.startsWith(`node ${node.id} `) ? node.why.slice(`node ${node.id}`.length) : `: ${node.why}`,
-      ]),
+      plan.refused
+        .filter(({ id }) => !plan.nodes.some((node) => node.id === id))
+        .map((node) => [h("b", node.id), whyNot(plan, node)]),
     ),
   ];
 }

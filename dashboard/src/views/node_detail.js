@@ -264,7 +264,7 @@ export function nodeDetail(first, about) {
         node.suspect
           ? [
               stateOf(node),
-              ": an answer contradicted its call or block, or two other nodes contradicted it more often than chance explains. It is judged by the last hour; nothing that it answers is kept meanwhile. ",
+              ": an answer contradicted its call or block, or two other nodes contradicted it more often than chance explains. It is judged by the last hour, and suspected for ten minutes after its last case at least; nothing that it answers is kept meanwhile. ",
               cases,
             ]
           : "",

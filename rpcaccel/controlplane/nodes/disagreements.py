@@ -27,6 +27,8 @@ NodeName = tuple[str, str]
 """The names of a network and of a node."""
 READ_EVERY = 300.0
 """Seconds between two readings of how many answers were compared."""
+STAYS_SECONDS = 600.0
+"""Seconds after its last case for which a node stays suspected, though chance explains its cases by then."""
 MOST_KEYS = 4
 """Keys that are purged one by one; of a case with more of them, as a long range has, the method is purged."""
 
@@ -104,7 +106,7 @@ class Disagreements:
         compared = self._compared()
         for network, node in list(self._purged):
             cases, of = self._record(network, node, compared)
-            if _is_suspect(cases, of):
+            if self._is_suspected((network, node), cases, of):
                 yield network, node, f"node {network}/{node} {_sentence(cases, of)}"
 
     async def stop(self) -> None:
@@ -118,12 +120,23 @@ class Disagreements:
         """The suspected nodes of a network; those that are no longer suspected are forgotten."""
         compared = self._compared()
         contradicted = {one for case in self.cases if case.network == network for one in case.minority}
-        found = [node for node in contradicted if _is_suspect(*self._record(network, node, compared))]
+        found = [
+            node
+            for node in contradicted
+            if self._is_suspected((network, node), *self._record(network, node, compared))
+        ]
         for name in [name for name in self._purged if name[0] == network and name[1] not in found]:
             del self._purged[name]
-            why = "of its answers within an hour, no more were contradicted than chance explains"
+            why = "chance explains the cases of the last hour, and the last of them is ten minutes ago"
             log.info(f"the node is no longer suspected: {why}", network=network, node=name[1])
         return tuple(sorted(found))
+
+    def _is_suspected(self, name: NodeName, cases: Sequence[Case], compared: int) -> bool:
+        """Is a node suspected by the cases against it, of so many compared answers? A false answer is no chance. A node
+        that lies seldom would be suspected and not by turns, so that its lies are kept between."""
+        if any(case.disproved for case in cases) or is_suspect(compared, len(cases)):
+            return True
+        return name in self._purged and bool(cases) and self._wall() - cases[0].at < STAYS_SECONDS
 
     def _record(self, network: str, node: str, compared: Mapping[NodeName, int]) -> tuple[list[Case], int]:
         """The cases against a node in the time in which it is judged, and its compared answers then."""
@@ -173,11 +186,6 @@ class Disagreements:
         task = asyncio.get_running_loop().create_task(done())
         self._work.add(task)
         task.add_done_callback(self._work.discard)
-
-
-def _is_suspect(cases: Sequence[Case], compared: int) -> bool:
-    """Is a node suspected by the cases against it, of so many compared answers? A false answer is no chance."""
-    return any(case.disproved for case in cases) or is_suspect(compared, len(cases))
 
 
 def _sentence(cases: Sequence[Case], compared: int) -> str:

@@ -17,6 +17,8 @@ from rpcaccel.core.heads.probe_schedule import ProbeSchedule
 from rpcaccel.core.heads.served_head import NodeHead
 
 _UNCHECKED = IdentityCheck(None)
+UNSURE_EVERY = 5.0
+"""Seconds after which a node that did not say which chain it serves is asked again: it gets no calls meanwhile."""
 
 
 class ProbeState:
@@ -105,7 +107,10 @@ class ProbeState:
             self.resting.cancel()
 
     def due(self, now: float, every: float) -> bool:
-        """Whether the node is to be asked for its identity: at first, every `every` seconds, and after a failure."""
+        """Whether the node is to be asked for its identity: at first, every `every` seconds, sooner while it did not say
+        enough to be judged, and after a failure."""
+        if self.verdict.right is None:
+            every = min(every, UNSURE_EVERY)
         return self.claims is None or self.fails > 0 or now - self.checked_at >= every
 
     def claim(self, claims: Claims, now: float, *, one_is_final: bool | None) -> None:

@@ -76,7 +76,7 @@ async def test_a_node_is_a_row_that_shows_its_state_whole_and_what_is_shortened_
     await expect(short).to_contain_text("eth-b.provider-example")
     for whole in (short.locator(".name"), long.locator(".means")):
         assert await whole.evaluate("one => one.scrollWidth <= one.clientWidth"), "nothing of it is cut"
-    await expect(long.locator(".means")).to_have_text("1, no calls now")
+    await expect(long.locator(".means")).to_have_text("1, trials alone")
     assert await short.evaluate("row => row.offsetHeight") < 40
     await expect(long.locator(".name")).to_have_attribute("title", name)
     await expect(long.locator(".line")).to_have_attribute("title", why)

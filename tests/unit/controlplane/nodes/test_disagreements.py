@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.nodes.disagreements import READ_EVERY, Disagreements
+from rpcaccel.controlplane.nodes.disagreements import READ_EVERY, STAYS_SECONDS, Disagreements
 from rpcaccel.core.agreement.cases import JUDGED_SECONDS, Case, CaseAnswer
 from tests.support.manual_clock import ManualClock
 
@@ -152,6 +152,8 @@ async def test_suspicion_that_returns_has_everything_purged_again(office: Office
         await office.hear()
         assert office.purged == ["n m"]
         await office.compare(500)
+        assert office.kept.suspects_of("n") != {}, "its last case is too near"
+        office.wall.advance(STAYS_SECONDS)
         assert office.kept.suspects_of("n") == {}
     told = [line["event"].partition(":")[0] for line in lines if "suspected" in line["event"]]
     assert told == ["the node is suspected", "the node is no longer suspected"]

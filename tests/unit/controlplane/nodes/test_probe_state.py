@@ -1,5 +1,5 @@
 from rpcaccel.config.model import NodeSettings
-from rpcaccel.controlplane.nodes.probe_state import ProbeState
+from rpcaccel.controlplane.nodes.probe_state import UNSURE_EVERY, ProbeState
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity
 from rpcaccel.core.heads.probe_schedule import ProbeSchedule
@@ -51,7 +51,11 @@ def test_a_wrong_or_draining_node_does_not_count() -> None:
 def test_what_it_serves_is_asked_at_first_now_and_then_and_after_it_was_away() -> None:
     node = probed()
     assert node.due(0.0, 60.0)
+    node.claims, node.checked_at = Claims(), 0.0
+    node.judge(ExpectedIdentity(7))
+    assert (node.due(UNSURE_EVERY - 1, 60.0), node.due(UNSURE_EVERY, 60.0)) == (False, True)
     node.claims = Claims(7)
+    node.judge(ExpectedIdentity(7))
     assert not node.due(59.0, 60.0)
     assert node.due(60.0, 60.0)
     node.fail("gone")
