@@ -27,7 +27,10 @@ export function confirmed({ title, text, lines = [], fields = [], yes }) {
         h("div.buttons", cancel, agree),
       ),
     );
+    const leave = () => box.close("no"); // another view has nothing to do with the question
+    addEventListener("hashchange", leave);
     box.addEventListener("close", () => {
+      removeEventListener("hashchange", leave);
       box.remove();
       answer(box.returnValue === "yes");
     });

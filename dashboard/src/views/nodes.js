@@ -126,7 +126,16 @@ function addNodeForm(networks) {
 }
 
 const LINES = ["s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"];
-const given = new Map(); // the colour of a node, kept while the page is open, whichever nodes come and go beside it
+const COLOURS_KEPT = 200; // nodes
+const given = keptColours(); // of each node, whichever come and go beside it
+
+function keptColours() {
+  try {
+    return new Map(JSON.parse(localStorage.getItem("rpcaccel.colours") ?? "[]"));
+  } catch {
+    return new Map(); // the browser keeps nothing for this page, or something else
+  }
+}
 
 /** The colours of up to eight nodes, each another. */
 function coloursOf(keys) {
@@ -134,6 +143,11 @@ function coloursOf(keys) {
     const others = keys.filter((one) => one !== key).map((one) => given.get(one));
     const free = LINES.find((line) => !others.includes(line));
     if (!given.has(key) || others.includes(given.get(key))) given.set(key, free);
+  }
+  try {
+    localStorage.setItem("rpcaccel.colours", JSON.stringify([...given].slice(-COLOURS_KEPT)));
+  } catch {
+    // then they are kept for as long as the page is open
   }
   return keys.map((key) => given.get(key));
 }

@@ -156,6 +156,9 @@ async def test_a_node_keeps_its_colour_beside_a_new_one_and_the_legend_has_the_o
     passed(admin, view)
     await expect(keys).to_have_text([re.compile("^a "), re.compile("^0 "), re.compile("^b ")])
     assert await keys.last.locator(".swatch").get_attribute("style") == colour
+    await page.reload()
+    await expect(keys).to_have_count(3)
+    assert await keys.last.locator(".swatch").get_attribute("style") == colour
 
 
 async def test_the_range_is_one_for_all_charts_and_is_kept_but_a_network_that_is_gone_is_not_looked_at_any_more(
