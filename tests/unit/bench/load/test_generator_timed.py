@@ -36,17 +36,6 @@ async def test_every_target_gets_every_call_and_both_outcomes_are_told_together(
     assert run.held.calls == 6
 
 
-async def test_latency_counts_from_the_moment_a_call_was_due() -> None:
-    """One connection and a node that takes 50 ms: the tenth call waits for nine others, and that is its latency."""
-    async with responding(Responder(50, latency=0.05)) as url, ConnectionPool(parse(url), 1) as pool:
-        run = LoadGenerator(pool, timeout=30.0, spin=False)
-        await run.run(timed(every(0.001, 10)), Watch())
-    waits = sorted(run.series[0]["net_version"].seconds)
-    assert waits[-1] >= 0.4
-    assert run.held.waited >= 8
-    assert not run.held.yes
-
-
 async def test_a_run_that_is_stopped_tells_what_there_is() -> None:
     async with responding(Responder(50)) as url, ConnectionPool(parse(url), 4) as pool:
         watch = Watch()
@@ -57,19 +46,7 @@ async def test_a_run_that_is_stopped_tells_what_there_is() -> None:
         watch.stop.set()
         await running
     assert 1 <= run.series[0]["net_version"].calls <= 3
-
-
-async def test_answers_are_read_while_much_is_overdue() -> None:
-    async with responding() as url, ConnectionPool(parse(url), 2) as pool:
-        watch = Watch()
-        run = LoadGenerator(pool, timeout=30.0)
-        running = asyncio.create_task(run.run(timed([Due(0.0, LoadCall("eth_chainId"))] * 500_000), watch))
-        while not run.series[0]:
-            await asyncio.sleep(0)
-        watch.stop.set()
-        async with asyncio.timeout(60.0):
-            await running
-        assert run.held.calls < 500_000
+    assert run.held.sent > 0
 
 
 async def test_nothing_to_do_is_done_at_once() -> None:

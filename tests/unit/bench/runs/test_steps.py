@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcaccel.bench.runs.steps import passed, read, reported
 from rpcaccel.controlplane.stats import prometheus
 from rpcaccel.controlplane.stats.snapshot import Frame
@@ -17,13 +15,6 @@ def exposed(*observed: tuple[Step, float]) -> str:
     for step, seconds in observed:
         tally.step(step, seconds)
     return prometheus.render(Frame(snapshot=tally.snapshot(), nodes=(), heads=(), workers=())).decode()
-
-
-def test_steps_are_read_bucket_by_bucket() -> None:
-    found = read(exposed((Step.PARSE, 25e-6), (Step.PARSE, 15e-6), (Step.FORWARD, 0.04)))
-    assert (found["parse"].count, found["forward"].count, found["redis"].count) == (2, 1, 0)
-    assert found["parse"].counts[:2] == [1, 1]
-    assert found["forward"].seconds == pytest.approx(0.04)
 
 
 def test_only_what_was_counted_between_two_readings_is_told() -> None:
@@ -41,8 +32,3 @@ def test_a_proxy_without_calls_is_said_to_have_none() -> None:
     report = reported(read(exposed()), 0.0, "here", stopped=True)
     assert report.facts["time"] == "since its start"
     assert ["interrupted" in report.remarks[0], "no call" in report.remarks[1]] == [True, True]
-
-
-def test_something_else_is_not_taken_for_a_proxy() -> None:
-    with pytest.raises(ValueError, match="admin side"):
-        read("# HELP x y\n# TYPE x counter\nx_total 1\n")
