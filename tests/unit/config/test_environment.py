@@ -68,11 +68,6 @@ def test_broken_json_is_left_for_the_model_to_refuse() -> None:
     assert laid({}, NETWORKS__H="{") == ({"networks": {"h": "{"}}, [])
 
 
-def test_sources_name_the_variable() -> None:
-    sources, _ = overlay({}, {"RPCACCEL_REDIS__URL": "redis://h"})
-    assert sources == {("redis", "url"): "from RPCACCEL_REDIS__URL"}
-
-
 def test_putting_makes_tables_and_a_star_means_all_of_them() -> None:
     document: dict[str, Any] = {"networks": {"a": {}, "b": {"balancer": "x"}}, "log": 3}
     put(document, ("networks", "*", "balancer"), "y")

@@ -59,18 +59,8 @@ def weights(settings: Settings | list[Any]) -> dict[str, int]:
 def test_one_weight_is_changed_and_nothing_else() -> None:
     made = changed({"b": {"weight": 7}})
     assert weights(made) == {"a": 1, "b": 7, "c.d": 1}
-    back = (
-        apply(made, {"networks": {"harmony-s0": {"nodes": {"b": {"weight": 2}}}}})
-        if isinstance(made, Settings)
-        else made
-    )
-    assert back == SETTINGS
-
-
-def test_a_node_keeps_its_secrets_through_a_change() -> None:
-    made = changed({"a": {"weight": 0}})
     assert isinstance(made, Settings)
-    assert made.networks["harmony-s0"].nodes[0].url.reveal() == "https://u:pw@a/key"
+    assert apply(made, {"networks": {"harmony-s0": {"nodes": {"b": {"weight": 2}}}}}) == SETTINGS
 
 
 def test_a_node_is_removed_and_another_added_behind_the_others() -> None:
@@ -93,12 +83,6 @@ def test_less_memory_needs_no_word_about_the_longest_answer_kept_and_a_word_is_j
     smaller = apply(SETTINGS, {"memory": {"max_entry": "2MB"}})
     assert isinstance(smaller, Settings)
     assert isinstance(apply(smaller, {"memory": {"size": "1MB"}}), list)
-
-
-def test_a_network_is_added_with_nodes_by_id() -> None:
-    made = apply(SETTINGS, {"networks": {"eth": {"chain": "ethereum", "nodes": {"x": {"url": "http://x"}}}}})
-    assert isinstance(made, Settings)
-    assert [node.id for node in made.networks["eth"].nodes] == ["x"]
 
 
 @pytest.mark.parametrize(

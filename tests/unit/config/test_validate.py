@@ -96,17 +96,6 @@ def test_networks_may_come_later_where_that_is_said_and_all_else_is_judged(docum
     assert [fault.path for fault in wrong] == ["listen"]
 
 
-def test_faults_say_who_set_what_stands_there() -> None:
-    result = validate({"listen": "x"}, {("listen",): "from --listen"})
-    assert isinstance(result, list)
-    assert str(next(fault for fault in result if fault.path == "listen")).endswith("(from --listen)")
-
-
-def test_a_clash_of_ready_made_nodes_is_a_fault_too() -> None:
-    node = Settings.model_validate({"networks": {"x": {"nodes": ["http://a"]}}}).networks["x"].nodes[0]
-    assert isinstance(validate({"networks": {"x": {"nodes": [node, node]}}}), list)
-
-
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 KEYS = st.sampled_from(
     ["networks", "nodes", "url", "id", "weight", "http", "deny", "default_network", "listen"]
@@ -196,12 +185,6 @@ def test_a_secret_in_place_of_the_table_it_belongs_into_is_not_shown(document: d
     (said,) = faults_of({"networks": {"x": {"nodes": ["http://a"]}}, **document}).values()
     assert said.found in ("a text", "a number")
     assert said.expected == "a table"
-
-
-def test_tags_may_be_written_as_one_text() -> None:
-    node = {"url": "http://a", "tags": "own, archive"}
-    routes = [{"methods": "eth_getLogs", "tag": "archive"}]
-    assert isinstance(validate({"networks": {"x": {"nodes": [node], "routes": routes}}}), Settings)
 
 
 def test_rules_over_several_settings_are_told_once_each_value_is_right_and_all_of_them_at_once() -> None:
