@@ -52,3 +52,9 @@ async def open_store() -> AsyncIterator[Opener]:
 @pytest.fixture
 async def store(open_store: Opener, server: RedisServer) -> RedisStore:
     return await open_store(server.url)
+
+
+@pytest.fixture
+async def other(open_store: Opener, server: RedisServer) -> RedisStore:
+    """The store of another process, or another host."""
+    return await open_store(server.url)

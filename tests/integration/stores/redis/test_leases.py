@@ -17,12 +17,6 @@ LONG = 120.0
 """Seconds of a lease that no test waits for."""
 
 
-@pytest.fixture
-async def other(open_store: Opener, server: RedisServer) -> RedisStore:
-    """Another process's store."""
-    return await open_store(server.url)
-
-
 async def test_one_holder_fetches_and_the_others_get_what_it_puts(store: RedisStore, other: RedisStore) -> None:
     lease = await store.lease(KEY, 5.0)
     assert lease is not None

@@ -84,11 +84,6 @@ async def test_a_damaged_value_is_a_miss_and_counted(store: RedisStore, client: 
     assert store.stats().damaged == {why: 1}
 
 
-async def test_a_value_of_another_type_is_a_miss(store: RedisStore, client: Redis) -> None:
-    await client.rpush(WIRE + b"s0:call:1", b"x")
-    assert await store.get(b"s0:call:1") is None
-
-
 async def test_purge_removes_what_is_meant_and_nothing_else(store: RedisStore, client: Redis) -> None:
     keys = [b"s0:call:1", b"s0:call:2", b"s0:code:1", b"s1:call:1", b"s0:call[x]*:1"]
     await client.set(b"other", b"stays")

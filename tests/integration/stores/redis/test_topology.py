@@ -65,13 +65,6 @@ async def test_a_probe_that_fails_is_asked_again() -> None:
     await server.close()
 
 
-async def test_a_server_that_does_not_answer_the_first_question_is_down() -> None:
-    server = ScriptedServer("a", broken)
-    await server.look()
-    assert not server.up
-    await server.close()
-
-
 async def test_a_closed_server_is_not_probed() -> None:
     server = ScriptedServer("a", broken)
     await server.close()

@@ -15,7 +15,6 @@ from rpcaccel.core.cache.entry import Entry, Selection, decode
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.stores.redis.topology import Server
 from rpcaccel.stores.redis.writes import (
-    MAX_LIFE_SECONDS,
     MAX_PIPELINED_WRITES,
     MAX_QUEUE_BYTES,
     THREAD_FROM_BYTES,
@@ -69,14 +68,6 @@ async def test_the_newest_entry_of_a_key_is_the_one_written(make: Make) -> None:
     assert (key, back.result) == (b"p:k", b"22")
     assert 4000 < life <= 5000
     assert writes._bytes == 0
-
-
-async def test_no_life_is_longer_than_a_week(make: Make) -> None:
-    server = ScriptedServer("a", accepted)
-    writes = make(server)
-    writes.put(b"k", an_entry(), float("inf"))
-    await until(lambda: writes.queued == 0)
-    assert server.asked[0][4] <= MAX_LIFE_SECONDS * 1000
 
 
 async def test_results_beyond_the_bytes_of_the_queue_are_dropped(make: Make) -> None:
