@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 from google.protobuf.message import Message
 from msgspec import Struct
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -78,13 +79,6 @@ def _attributes(message: Message) -> dict[str, Any]:
 async def receiving() -> AsyncIterator[Receiver]:
     """A receiver that serves."""
     receiver = Receiver()
-    runner = web.ServerRunner(web.Server(receiver.take))
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    receiver.url = f"http://{host}:{port}"
-    try:
+    async with RawTestServer(receiver.take) as server:
+        receiver.url = str(server.make_url("")).rstrip("/")
         yield receiver
-    finally:
-        await runner.cleanup()

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -48,13 +49,6 @@ class WebhookReceiver:
 async def receiving_webhooks() -> AsyncIterator[WebhookReceiver]:
     """A receiver that serves."""
     receiver = WebhookReceiver()
-    runner = web.ServerRunner(web.Server(receiver.take), shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    receiver.url = f"http://{host}:{port}/hooks/T0S3cretPathOfTheHook"
-    try:
+    async with RawTestServer(receiver.take) as server:
+        receiver.url = str(server.make_url("/hooks/T0S3cretPathOfTheHook"))
         yield receiver
-    finally:
-        await runner.cleanup()

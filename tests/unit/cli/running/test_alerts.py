@@ -8,14 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.sample_control import SampleControl, sample_settings
-from tests.support.webhook_receiver import WebhookReceiver, receiving_webhooks
+from tests.support.webhook_receiver import WebhookReceiver
 from tests.unit.cli.conftest import Ask
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with receiving_webhooks() as receiver:
-        yield receiver
 
 
 @pytest.fixture

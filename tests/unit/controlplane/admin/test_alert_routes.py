@@ -17,16 +17,10 @@ from tests.support.described_answers import problems
 from tests.support.running_admin import running_admin
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.waiting import until
-from tests.support.webhook_receiver import WebhookReceiver, receiving_webhooks
+from tests.support.webhook_receiver import WebhookReceiver
 
 DESCRIPTION = describe(ROUTES, lambda _: None)
 ALERTS, MUTES, TEST = "/api/v1/alerts", "/api/v1/alerts/mutes", "/api/v1/alerts/test"
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with receiving_webhooks() as receiver:
-        yield receiver
 
 
 @pytest.fixture

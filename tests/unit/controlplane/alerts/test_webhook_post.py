@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,13 +12,7 @@ from aiohttp import web
 from rpcaccel.config.sections import WebhookSettings
 from rpcaccel.controlplane.alerts.alerting import post_to_webhook
 from rpcaccel.controlplane.alerts.receiver import Delivered
-from tests.support.webhook_receiver import WebhookReceiver, receiving_webhooks
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with receiving_webhooks() as receiver:
-        yield receiver
+from tests.support.webhook_receiver import WebhookReceiver
 
 
 async def sent(url: str, body: bytes = b"{}", **more: Any) -> Delivered:
