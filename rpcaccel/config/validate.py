@@ -25,7 +25,7 @@ from rpcaccel.config.model import (
     Settings,
 )
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
-from rpcaccel.config.value_types import may_agree, methods_of, provable_reads, sends_of
+from rpcaccel.core.plan.rules import RuleTable
 from rpcaccel.stores import driver_of
 
 OPEN = (
@@ -175,7 +175,7 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
     yield from _proof(path, network)
     if not network.rules:
         return
-    known = methods_of(network.chain)
+    known = {rule.method for rule in _table_of(network)}
     for pattern in network.rules:
         if pattern in known or any(fnmatchcase(method, pattern) for method in known):
             continue
@@ -186,13 +186,20 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
         yield Misfit((*path, "rules", pattern), shown(pattern), expected)
 
 
+def _table_of(network: NetworkSettings) -> RuleTable:
+    """What the network's chain says of its methods."""
+    from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- settings are read without it until one is asked of
+
+    return load(network.chain).rules
+
+
 def _private_routes(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
     """Routes that keep transactions from other nodes, where they do not."""
     for index, route in enumerate(network.routes):
         where = (*path, "routes", index)
         if route.fallback and route.broadcast:
             yield Misfit((*where, "fallback"), str(route.fallback), "0, or broadcast = false beside it")
-        sends = sends_of(network.chain)
+        sends = sorted(rule.method for rule in _table_of(network) if rule.kind == "send")
         if not route.broadcast and not any(fnmatchcase(one, name) for one in sends for name in route.methods):
             yield Misfit((*where, "broadcast"), "false", f"true: the route names none of {', '.join(sends)}")
 
@@ -208,7 +215,7 @@ def _agreement(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
         where = (*path, "rules", method, "agree")
         if rule.agree > len(network.nodes):
             yield Misfit(where, str(rule.agree), f"at most the {len(network.nodes)} nodes of {path[-1]}")
-        elif rule.agree > 1 and not may_agree(network.chain, method):
+        elif rule.agree > 1 and (known := _table_of(network).get(method)).known and not known.agreeable:
             yield Misfit(where, str(rule.agree), f"1: {method} is no read that several nodes would answer alike")
 
 
@@ -218,8 +225,9 @@ def _proof(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
         where = (*path, "rules", method, "prove")
         if not rule.prove:
             continue
-        if not provable_reads(network.chain, method):
-            there = ", ".join(provable_reads(network.chain, "*")) or "there are none"
+        provable = sorted(rule.method for rule in _table_of(network) if rule.part)
+        if not any(fnmatchcase(read, method) for read in provable):
+            there = ", ".join(provable) or "there are none"
             expected = f"false: {method} is none of the reads of {network.chain} that can be proved: {there}"
             yield Misfit(where, "true", expected)
         elif network.prove == "off":

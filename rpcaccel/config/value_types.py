@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -246,36 +245,6 @@ def _name_providers(schema: dict[str, Any]) -> None:
     from rpcaccel import providers  # noqa: PLC0415 -- likewise
 
     schema["enum"] = ["", *providers.names()]
-
-
-def methods_of(chain: str) -> frozenset[str]:
-    """The methods that the chain's table names."""
-    from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- likewise
-
-    return frozenset(rule.method for rule in load(chain).rules)
-
-
-def sends_of(chain: str) -> list[str]:
-    """The chain's methods that send a signed transaction."""
-    from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- likewise
-
-    return sorted(rule.method for rule in load(chain).rules if rule.kind == "send")
-
-
-def may_agree(chain: str, method: str) -> bool:
-    """Whether a name or pattern of methods may ask for agreement; a name must be that of a read that nodes answer
-    alike, while a pattern leaves the other methods that it fits as they are."""
-    from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- likewise
-
-    rule = load(chain).rules.get(method)
-    return not rule.known or rule.agreeable
-
-
-def provable_reads(chain: str, pattern: str) -> list[str]:
-    """The reads of this name, or that this pattern fits, whose answers the chain's nodes can be asked to prove."""
-    from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- likewise
-
-    return sorted(rule.method for rule in load(chain).rules if rule.part and fnmatchcase(rule.method, pattern))
 
 
 def trace_receiver(address: str) -> str:
