@@ -77,15 +77,13 @@ async def look_around(
     *,
     seed: int,
     rate: float,
-    stop: asyncio.Event | None = None,
     say: Callable[[str], None] = typer.echo,
 ) -> int:
-    """Run nodes, proxy and traffic until `stop` or a signal; returns the proxy's exit code. Raises what
-    `serving` raises."""
+    """Run nodes, proxy and traffic until a signal; returns the proxy's exit code. Raises what `serving` raises."""
     from rpcaccel.simnode.chain.blocks import ChainSpec
     from rpcaccel.simnode.server.factories import demo_nodes
 
-    stop = stop or asyncio.Event()
+    stop = asyncio.Event()
     async with AsyncExitStack() as running:
         nodes = demo_nodes(ChainSpec(seed=seed))
         for node in nodes:
