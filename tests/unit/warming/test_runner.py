@@ -80,23 +80,6 @@ async def test_every_block_is_called_once_so_many_at_once() -> None:
     assert repr(run) == "<WarmingRunner of <WarmingJob 20 of 20 blocks done, 0 given up>>"
 
 
-@instantly
-async def test_receipts_are_fetched_for_each_transaction_of_a_block() -> None:
-    hashes = [f"0x{digit * 64}" for digit in "ab"]
-
-    def answer(method: str, _params: list[object]) -> Outcome:
-        block = {"hash": "0x" + "c" * 64, "transactions": hashes}
-        return reply(json.dumps({"id": 1, "result": block if method == "eth_getBlockByNumber" else {}}))
-
-    endpoint, made = Endpoint(answer), job(1)
-    await runner(made, endpoint, block_calls.of_methods(["eth_getTransactionReceipt"], "ethereum")).run(1)
-    assert endpoint.asked == [
-        ("eth_getBlockByNumber", ["0x1", False]),
-        *(("eth_getTransactionReceipt", [one]) for one in hashes),
-    ]
-    assert made.complete
-
-
 @pytest.mark.parametrize("result", ["{}", "[]", '{"hash":"0x1"}'])
 def test_a_block_without_hashes_is_a_failure(result: str) -> None:
     @instantly
@@ -306,14 +289,17 @@ async def test_progress_tells_calls_and_blocks_a_second() -> None:
 
 @instantly
 async def test_a_block_is_fetched_once_for_all_calls_that_take_hashes_out_of_it() -> None:
-    block = {"hash": "0x" + "c" * 64, "transactions": ["0x" + "a" * 64]}
-    endpoint = Endpoint(lambda _method, _params: reply(json.dumps({"id": 1, "result": block})))
+    hashes = [f"0x{digit * 64}" for digit in "ab"]
+    block = {"hash": "0x" + "c" * 64, "transactions": hashes}
+    endpoint, made = Endpoint(lambda _method, _params: reply(json.dumps({"id": 1, "result": block}))), job(1)
     names = ["eth_getBlockByNumber", "eth_getTransactionReceipt", "eth_getTransactionByHash"]
-    await runner(job(1), endpoint, block_calls.of_methods(names, "ethereum")).run(1)
-    assert [method for method, _ in endpoint.asked] == [
-        "eth_getBlockByNumber", "eth_getBlockByNumber", "eth_getTransactionReceipt", "eth_getTransactionByHash",
-    ]  # fmt: skip
-    assert [params[1] for method, params in endpoint.asked if method == "eth_getBlockByNumber"] == [False, True]
+    await runner(made, endpoint, block_calls.of_methods(names, "ethereum")).run(1)
+    assert endpoint.asked == [
+        *(("eth_getBlockByNumber", ["0x1", whole]) for whole in (False, True)),
+        *(("eth_getTransactionReceipt", [one]) for one in hashes),
+        *(("eth_getTransactionByHash", [one]) for one in hashes),
+    ]
+    assert made.complete
 
 
 @instantly

@@ -15,7 +15,7 @@ from tests.support.waiting import until
 class Reader:
     """Answers when it is told to: every key with itself."""
 
-    def __init__(self, *, hangs: bool = False) -> None:
+    def __init__(self, *, hangs: bool) -> None:
         self.hangs = hangs
         self.jobs: list[tuple[Sequence[bytes], OnRead]] = []
         self.slow = 0
@@ -33,6 +33,11 @@ class Reader:
         self.slow += 1
 
 
+def reading(deadline: float = 10.0, *, hangs: bool = False) -> tuple[Reader, Lookups]:
+    reader = Reader(hangs=hangs)
+    return reader, Lookups(reader, deadline, reader.too_slow)
+
+
 async def looked_up(lookups: Lookups, *keys: bytes) -> list[bytes | None]:
     answers: list[bytes | None] = []
     for key in keys:
@@ -43,16 +48,14 @@ async def looked_up(lookups: Lookups, *keys: bytes) -> list[bytes | None]:
 
 @instantly
 async def test_keys_of_one_turn_of_the_loop_travel_together() -> None:
-    reader = Reader()
-    lookups = Lookups(reader, 10.0, reader.too_slow)
+    reader, lookups = reading()
     assert await looked_up(lookups, b"a", b"b", b"a") == [b"a", b"a", b"b"]
     assert [keys for keys, _ in reader.jobs] == [[b"a", b"b"]]
 
 
 @instantly
 async def test_keys_that_come_while_a_job_is_under_way_make_the_next_one() -> None:
-    reader = Reader(hangs=True)
-    lookups = Lookups(reader, 10.0, reader.too_slow)
+    reader, lookups = reading(hangs=True)
     first = asyncio.ensure_future(looked_up(lookups, b"a"))
     await until(lambda: reader.jobs)
     others = asyncio.ensure_future(looked_up(lookups, b"b", b"c"))
@@ -66,8 +69,7 @@ async def test_keys_that_come_while_a_job_is_under_way_make_the_next_one() -> No
 
 @instantly
 async def test_a_lookup_is_a_miss_after_its_deadline_and_the_answer_to_it_is_lost() -> None:
-    reader = Reader(hangs=True)
-    lookups = Lookups(reader, 0.01, reader.too_slow)
+    reader, lookups = reading(0.01, hangs=True)
     assert await looked_up(lookups, b"a", b"b") == [None, None]
     assert lookups.late == 2
     await until(lambda: lookups.stuck)
@@ -79,8 +81,7 @@ async def test_a_lookup_is_a_miss_after_its_deadline_and_the_answer_to_it_is_los
 
 @instantly
 async def test_a_lookup_that_was_not_sent_has_the_same_deadline() -> None:
-    reader = Reader(hangs=True)
-    lookups = Lookups(reader, 0.05, reader.too_slow)
+    reader, lookups = reading(0.05, hangs=True)
     first = asyncio.ensure_future(looked_up(lookups, b"a"))
     await until(lambda: reader.jobs)
     assert await looked_up(lookups, b"b") == [None]
@@ -89,8 +90,7 @@ async def test_a_lookup_that_was_not_sent_has_the_same_deadline() -> None:
 
 
 async def test_a_disk_that_is_late_again_and_again_is_too_slow() -> None:
-    reader = Reader(hangs=True)
-    lookups = Lookups(reader, 0.001, reader.too_slow)
+    reader, lookups = reading(0.001, hangs=True)
     for _ in range(MAX_SLOW_JOBS):
         assert reader.slow == 0
         assert await looked_up(lookups, b"a") == [None]
@@ -100,8 +100,7 @@ async def test_a_disk_that_is_late_again_and_again_is_too_slow() -> None:
 
 @instantly
 async def test_a_disk_that_is_late_now_and_then_is_not() -> None:
-    reader = Reader()
-    lookups = Lookups(reader, 0.05, reader.too_slow)
+    reader, lookups = reading(0.05)
     for _ in range(MAX_SLOW_JOBS + 1):
         reader.hangs = False
         await looked_up(lookups, b"a")
@@ -114,8 +113,7 @@ async def test_a_disk_that_is_late_now_and_then_is_not() -> None:
 
 
 async def test_many_keys_make_several_jobs_and_few_keys_go_before_them() -> None:
-    reader = Reader(hangs=True)
-    lookups = Lookups(reader, 10.0, reader.too_slow)
+    reader, lookups = reading(hangs=True)
     keys = [b"%d" % number for number in range(3 * MAX_KEYS)]
     many = asyncio.ensure_future(looked_up(lookups, *keys))
     await until(lambda: reader.jobs)
@@ -134,8 +132,7 @@ async def test_many_keys_make_several_jobs_and_few_keys_go_before_them() -> None
 
 @instantly
 async def test_what_a_job_left_out_is_asked_for_again() -> None:
-    reader = Reader(hangs=True)
-    lookups = Lookups(reader, 10.0, reader.too_slow)
+    reader, lookups = reading(hangs=True)
     waiting = asyncio.ensure_future(looked_up(lookups, b"a", b"b"))
     await until(lambda: reader.jobs)
     reader.jobs[0][1]({b"a": lasting(b"a")}, False)
@@ -146,8 +143,7 @@ async def test_what_a_job_left_out_is_asked_for_again() -> None:
 
 @instantly
 async def test_a_turn_of_which_parts_are_on_read_is_not_late() -> None:
-    reader = Reader(hangs=True)
-    lookups = Lookups(reader, 0.05, reader.too_slow)
+    reader, lookups = reading(0.05, hangs=True)
     keys = [b"%d" % number for number in range(5 * MAX_KEYS)]
     many = asyncio.ensure_future(looked_up(lookups, *keys))
     await until(lambda: reader.jobs)
@@ -160,8 +156,7 @@ async def test_a_turn_of_which_parts_are_on_read_is_not_late() -> None:
 
 @instantly
 async def test_giving_up_answers_everybody() -> None:
-    reader = Reader(hangs=True)
-    lookups = Lookups(reader, 10.0, reader.too_slow)
+    reader, lookups = reading(hangs=True)
     first = asyncio.ensure_future(looked_up(lookups, b"a"))
     await until(lambda: reader.jobs)
     second = asyncio.ensure_future(looked_up(lookups, b"b"))
@@ -174,8 +169,8 @@ async def test_giving_up_answers_everybody() -> None:
 
 @instantly
 async def test_one_who_fails_to_take_his_answer_keeps_no_other_from_his() -> None:
-    reader, told = Reader(), list[Entry | None]()
-    lookups = Lookups(reader, 10.0, reader.too_slow)
+    told = list[Entry | None]()
+    _, lookups = reading()
     errors: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, about: errors.append(about["exception"]))
 
