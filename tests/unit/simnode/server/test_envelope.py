@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.simnode.server.envelope import DropConnection, RequestItem, failure, first_value, parse, success
+from rpcaccel.simnode.server.envelope import DropConnection, RequestItem, parse
 
 values = st.none() | st.booleans() | st.integers(-(1 << 63), 1 << 63) | st.text(max_size=20)
 
@@ -23,15 +22,3 @@ def test_no_body_does_worse_than_a_parse_error_or_a_dropped_connection(body: byt
         parse(body)
     except (msgspec.DecodeError, DropConnection):
         return
-
-
-def test_what_follows_the_first_value_is_ignored() -> None:
-    assert parse(b'[{"id":1,"method":"m"}] tail').calls == [RequestItem("m", b"", b"1")]
-    assert first_value(b'{"a":1}{') == b'{"a":1}'
-    with pytest.raises(msgspec.DecodeError):
-        first_value(b"{")
-
-
-def test_replies_have_either_a_result_or_an_error() -> None:
-    assert success(b"1", b"2") == b'{"jsonrpc":"2.0","id":1,"result":2}'
-    assert failure(b"null", b"{}") == b'{"jsonrpc":"2.0","id":null,"error":{}}'

@@ -3,14 +3,11 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from rpcaccel.simnode.chain.knobs import Latency
 from rpcaccel.simnode.server.factories import (
     demo_nodes,
-    ethereum_chain,
     ethereum_nodes,
     harmony_chain,
     harmony_nodes,
-    knobs,
     running,
 )
 
@@ -30,13 +27,6 @@ async def test_each_node_can_have_its_own_knobs() -> None:
         assert [node.head for node in nodes] == [50, 46]
     async with ethereum_nodes(1) as nodes:
         assert await nodes[0].ask("eth_chainId") == "0x539"
-
-
-def test_knobs_and_specs_are_made_from_plain_values() -> None:
-    assert knobs(latency="5ms").latency == Latency(0.005)
-    assert ethereum_chain(seed=4, finality_depth=9).spec.finality_depth == 9
-    with pytest.raises(ValueError, match="latency"):
-        knobs(latency="fast")
 
 
 async def test_the_demos_nodes_are_uneven_and_agree() -> None:
