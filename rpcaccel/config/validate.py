@@ -22,9 +22,10 @@ from rpcaccel.config.model import (
     DiskSettings,
     MemorySettings,
     NetworkSettings,
+    NodeSettings,
     Settings,
 )
-from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
+from rpcaccel.config.secrets import Listen, NodeUrl, is_loopback, parse_listen
 from rpcaccel.core.plan.rules import RuleTable
 from rpcaccel.stores import driver_of
 
@@ -157,7 +158,14 @@ def _alerts(settings: Settings) -> Iterator[Misfit]:
 
 def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
     places: dict[str, int] = {}
+    addresses: dict[NodeUrl, NodeSettings] = {}
     for index, node in enumerate(network.nodes):
+        other = addresses.setdefault(node.url, node)
+        if other is not node and other.headers == node.headers:
+            # Two nodes that are one would outvote another one, about the head and about an answer.
+            yield Misfit(
+                (*path, "nodes", index, "url"), node.url.shown, f"another address than that of node {other.id}"
+            )
         if (first := places.setdefault(node.id, index)) < index:
             expected = f"another id than that of {dotted((*path, 'nodes', first))}"
             yield Misfit((*path, "nodes", index, "id"), shown(node.id), expected)

@@ -128,10 +128,10 @@ function treated(found) {
 }
 
 function detail(first) {
-  const kind = select(
-    "Kind",
-    Object.entries(KINDS).map(([value, word]) => [value, `${value} – ${word}`]),
-  );
+  const kind = select("Kind", [
+    ["", "choose what it means"],
+    ...Object.entries(KINDS).map(([value, word]) => [value, `${value} – ${word}`]),
+  ]);
   const more = { class: "field wide", value: fragment(first.text), maxlength: "200" };
   const text = input("The message contains", more);
   const told = h("div.facts");
@@ -139,7 +139,12 @@ function detail(first) {
   const word = h("span.quiet", { role: "status" });
   const rule = () => ({ kind: kind.value, contains: [text.value] });
   const path = ["networks", first.network, "error_rules"];
+  const chosen = () => {
+    setText(word, kind.value ? "" : "Choose first what it means.");
+    return kind.value !== "";
+  };
   const attempt = async () => {
+    if (!chosen()) return;
     try {
       const found = await change("POST", "errors/try", {
         network: first.network,
@@ -155,6 +160,7 @@ function detail(first) {
     }
   };
   const add = button("Add to the pending changes", () => {
+    if (!chosen()) return;
     const [mine, rules] = [rule(), store.value(path) ?? []];
     const there = rules.some((one) => one.kind === mine.kind && String(one.contains) === String(mine.contains));
     if (!there) store.set(path, [...rules, mine]);

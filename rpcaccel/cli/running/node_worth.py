@@ -85,7 +85,9 @@ def said(network: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[str]:
     for node in nodes:
         advice = node["suggested_weight"]
         if advice:
-            yield f"  {node['id']}: weight {node['weight']} -> {advice['value']}: {advice['why']}"
+            now, then = node["weight"], advice["value"]
+            weight = f"stays {now}" if now == then else f"{now} -> {then}"
+            yield f"  {node['id']}: weight {weight}: {advice['why']}"
 
 
 def columns(currency: str) -> tuple[TableColumn, ...]:

@@ -121,9 +121,7 @@ class Disagreements:
         compared = self._compared()
         contradicted = {one for case in self.cases if case.network == network for one in case.minority}
         found = [
-            node
-            for node in contradicted
-            if self._is_suspected((network, node), *self._record(network, node, compared))
+            node for node in contradicted if self._is_suspected((network, node), *self._record(network, node, compared))
         ]
         for name in [name for name in self._purged if name[0] == network and name[1] not in found]:
             del self._purged[name]

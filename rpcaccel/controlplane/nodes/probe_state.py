@@ -107,8 +107,8 @@ class ProbeState:
             self.resting.cancel()
 
     def due(self, now: float, every: float) -> bool:
-        """Whether the node is to be asked for its identity: at first, every `every` seconds, sooner while it did not say
-        enough to be judged, and after a failure."""
+        """Whether the node is to be asked for its identity: at first, every `every` seconds, sooner while it did not
+        say enough to be judged, and after a failure."""
         if self.verdict.right is None:
             every = min(every, UNSURE_EVERY)
         return self.claims is None or self.fails > 0 or now - self.checked_at >= every

@@ -66,11 +66,12 @@ def test_paths_below_a_prefix_are_found_and_not_those_that_begin_alike() -> None
 
 nodes = st.lists(
     st.fixed_dictionaries(
-        {"url": st.sampled_from(["http://a/k1", "http://a/k2", "http://b"]), "weight": st.integers(1, 9)},
+        {"url": st.sampled_from(["http://a/k1", "http://a/k2", "http://b", "http://c"]), "weight": st.integers(1, 9)},
         optional={"drain": st.booleans(), "headers": st.dictionaries(st.sampled_from(["X", "Y"]), st.just("v"))},
     ),
     min_size=1,
     max_size=4,
+    unique_by=lambda node: node["url"],
 )
 documents = st.fixed_dictionaries(
     {

@@ -87,7 +87,7 @@ def test_what_a_reference_became_is_not_shown(file: Path) -> None:
 
 def test_urls_of_the_command_line_make_a_network_named_after_the_chain() -> None:
     settings = load(
-        environ={}, flags=node_flags([network("harmony-s1", "https://a,weight=2", "https://a,id=x", shard=1)])
+        environ={}, flags=node_flags([network("harmony-s1", "https://a,weight=2", "https://a/x,id=x", shard=1)])
     )
     assert [(node.id, node.weight) for node in settings.networks["harmony-s1"].nodes] == [("a", 2), ("x", 1)]
     assert settings.networks["harmony-s1"].shard == 1

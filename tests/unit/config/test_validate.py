@@ -209,6 +209,14 @@ def test_rules_over_several_settings_are_told_once_each_value_is_right_and_all_o
     assert faults["networks.e.nodes[2].id"].expected == "another id than that of networks.e.nodes[0]"
 
 
+def test_two_nodes_that_are_one_would_outvote_a_third() -> None:
+    same = [{"url": "http://a/k", "id": "one"}, {"url": "http://a/k", "id": "two"}]
+    faults = faults_of({"networks": {"x": {"nodes": same}}})
+    assert str(faults["networks.x.nodes[1].url"]).endswith("expected another address than that of node one")
+    keys = [{**node, "headers": {"X-Key": node["id"]}} for node in same]  # two keys of one provider are two nodes
+    assert isinstance(validate({"networks": {"x": {"nodes": keys}}}), Settings)
+
+
 def test_a_home_directory_in_the_folder_of_the_disk_is_told_and_not_taken_for_a_name() -> None:
     document = {"networks": {"a": {"nodes": "http://a"}}, "disk": {"path": "~/cache"}}
     said = 'disk.path: found "~/cache", expected the path of a folder; "~" stands for no home directory here'

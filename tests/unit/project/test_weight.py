@@ -13,11 +13,11 @@ from tests.support.services import ROOT
 WIDE = 12
 """Files from which a package is hard to hold in mind."""
 BOUNDS = {
-    "lines of the product": (70_650, 300),
+    "lines of the product": (70_710, 300),
     "files of the product": (385, 5),
     "packages past 12 files": (0, 0),
     "public names in two or more files": (36, 0),
-    "lines of tests": (89_400, 600),
+    "lines of tests": (89_330, 600),
     "lines of benchmarks": (2_500, 100),
     "pages of docs": (18, 0),
 }
