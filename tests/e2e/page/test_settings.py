@@ -206,7 +206,7 @@ async def test_a_key_is_shown_once_and_its_holder_limited_disabled_and_removed(
     await detail.get_by_role("button", name="Remove", exact=True).click()
     await page.get_by_role("button", name="Apply", exact=True).click()
     await page.locator("dialog").get_by_role("button", name="Apply").click()
-    await expect(page.locator(".bar")).to_contain_text("client alice: remove")
+    await expect(page.locator(".bar")).to_contain_text("Revision 5: client alice: remove")
     assert control.ledger.settings.clients.keys == {}
 
 
