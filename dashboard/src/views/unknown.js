@@ -113,6 +113,14 @@ function fragment(text) {
   );
 }
 
+const byCount = ({ nodes }) => Object.entries(nodes).sort(([, one], [, two]) => two - one);
+
+/** "flaky 1.19k, slow 1" */
+const nodesOf = (error) =>
+  byCount(error)
+    .map(([node, times]) => `${node} ${joined(count(times))}`)
+    .join(", ");
+
 function treated(found) {
   return facts("Such an error would be", [
     ["kind", h("b", found.kind)],
@@ -182,6 +190,7 @@ function detail(first) {
         told,
         facts("Last one", [
           ["method", h("code", error.method)],
+          ["nodes", `${error.network}: ${nodesOf(error)}`],
           ["HTTP status", String(error.http_status)],
           ["first seen", moment(error.first_seen)],
           ["in full", h("code.words", error.message)],
@@ -190,8 +199,6 @@ function detail(first) {
     },
   };
 }
-
-const byCount = ({ nodes }) => Object.entries(nodes).sort(([, one], [, two]) => two - one);
 
 export function unclassedSection() {
   const table = new Table({
@@ -209,15 +216,7 @@ export function unclassedSection() {
       numbers("Times", (error) => error.count, count),
       moments("Last", (error) => error.last_seen, { fold: 1 }),
       words("Network", (error) => error.network, { fold: 4 }),
-      {
-        title: "Nodes",
-        fold: 3,
-        sort: (error) => byCount(error)[0][0],
-        cell: (error) =>
-          byCount(error)
-            .map(([node, times]) => `${node} ${joined(count(times))}`)
-            .join(", "),
-      },
+      { title: "Nodes", fold: 3, sort: (error) => byCount(error)[0][0], cell: nodesOf },
       { title: "Last method", fold: 2, sort: (error) => error.method, cell: (error) => methodName(error.method) },
     ],
   });
