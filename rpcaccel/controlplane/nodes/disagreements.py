@@ -125,7 +125,7 @@ class Disagreements:
         ]
         for name in [name for name in self._purged if name[0] == network and name[1] not in found]:
             del self._purged[name]
-            why = "chance explains the cases of the last hour, and the last of them is ten minutes ago"
+            why = f"cases against it known of the last hour, which chance explains: {len(self._record(*name, {})[0])}"
             log.info(f"the node is no longer suspected: {why}", network=network, node=name[1])
         return tuple(sorted(found))
 
