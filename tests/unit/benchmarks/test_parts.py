@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 
@@ -17,10 +16,15 @@ from benchmarks.rounds import run as run_wrk
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.report.report import Report, Table
 from rpcaccel.simnode.chain.knobs import Latency
+from tests.support.services import require
 from tests.support.serving import responding_apart
 
 REPORT = Report("T", {"machine": "m"}, [Table("U", ("x",), [("1",)])])
-needs_wrk = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+
+
+@pytest.fixture
+def _wrk() -> None:
+    require("wrk")
 
 
 @pytest.mark.deep
@@ -38,7 +42,7 @@ def test_the_seed_table_has_every_method_and_every_way() -> None:
 
 
 @pytest.mark.deep
-@needs_wrk
+@pytest.mark.usefixtures("_wrk")
 def test_misses_are_told_before_each_kind_of_node() -> None:
     (table,) = sidebyside.misses(Watch(), short=True).tables
     assert [row[:2] for row in table.rows] == [("static", "8"), ("100 µs a call", "8")]
@@ -46,7 +50,7 @@ def test_misses_are_told_before_each_kind_of_node() -> None:
 
 
 @pytest.mark.deep
-@needs_wrk
+@pytest.mark.usefixtures("_wrk")
 def test_identical_misses_are_one_call_of_the_node() -> None:
     report = sidebyside.measure(Watch(), short=True)
     (row,) = report.tables[0].rows
@@ -61,7 +65,7 @@ def test_every_subscriber_has_every_head() -> None:
     assert report.remarks == []
 
 
-@needs_wrk
+@pytest.mark.usefixtures("_wrk")
 def test_a_side_of_which_calls_fail_has_no_rate() -> None:
     responder = Responder(50)
     responder.broken.add("eth_getBlockByHash")
@@ -74,7 +78,7 @@ def test_a_side_of_which_calls_fail_has_no_rate() -> None:
 
 
 @pytest.mark.deep
-@needs_wrk
+@pytest.mark.usefixtures("_wrk")
 @pytest.mark.parametrize("kind", sorted(BODIES))
 def test_wrk_makes_the_calls_that_are_written_here(kind: str) -> None:
     responder = Responder(50, latency=0.01)  # so that as many calls are made as it takes, and not all that a core can
