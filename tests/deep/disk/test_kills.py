@@ -1,4 +1,4 @@
-"""Workers that are killed while they write: the tier opens again at once, nothing wrong is in it, hardly anything lost.
+"""Workers that are killed while they write: the tier opens again, nothing wrong is in it, nothing written is lost.
 
 `make disk KILLS=1000` makes the long run.
 """
@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 
@@ -23,11 +24,9 @@ from rpcaccel.stores.disk.disk_store import DiskStore
 from tests.support.services import ROOT
 from tests.support.stores.disk import LEAST, block, block_key, in_folder
 from tests.support.stores.disk_writer import AT_ONCE
+from tests.support.waiting import until
 
 KILLS = int(os.environ.get("DISK_KILLS", "4"))
-OPENS_WITHIN = 2.0
-LOST_AT_MOST = 1.0
-"""Seconds before the kill of which answers may be lost."""
 WRITERS = 2
 APART = 100_000_000
 """Between the numbers of two writers."""
@@ -43,26 +42,21 @@ class Writers:
             for number in range(WRITERS)
         ]
 
-    def kill(self, after: float) -> list[tuple[int, float]]:
-        """Kill all of them `after` seconds after each has begun; returns the first number and the time of each put."""
-        put: list[tuple[int, float]] = []
-        for process in self._running:
-            assert process.stdout is not None
-            put.append(_line(process.stdout.readline()))
+    def kill(self, after: float) -> tuple[list[int], list[int]]:
+        """Kill all of them `after` seconds after each has begun; returns the first of each AT_ONCE numbers that they
+        put, and of those the ones that they knew to be written."""
+        put, written = list[int](), list[int]()
+        begun = [cast("IO[str]", process.stdout).readline() for process in self._running]
         time.sleep(after)  # the processes write meanwhile: at which moment they are killed is what varies
         for process in self._running:
             process.kill()
-        for process in self._running:
-            said, _ = process.communicate()
-            put += [
-                _line(line) for line in said.splitlines() if line.count(" ") == 1 and line.endswith(tuple("0123456789"))
-            ]
-        return put
-
-
-def _line(line: str) -> tuple[int, float]:
-    number, when = line.split()
-    return int(number), float(when)
+        for first, process in zip(begun, self._running, strict=True):
+            said = (first + process.communicate()[0]).split("\n")[:-1]  # the last one may be cut
+            starts = [int(line.split()[0]) for line in said]
+            whole = int(said[-1].split()[1]) // AT_ONCE  # they are written in the order in which they were put
+            put += starts
+            written += starts[:whole]
+        return put, written
 
 
 async def _missing(store: DiskStore, numbers: Iterable[int]) -> list[int]:
@@ -84,35 +78,34 @@ def _rows(folder: Path) -> int:
     return int(rows)
 
 
+def _numbers(starts: Iterable[int]) -> list[int]:
+    return [number for start in starts for number in range(start, start + AT_ONCE)]
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize(("size", "evicts"), [(1 << 30, False), (LEAST, True)])
-async def test_killed_writers_leave_nothing_wrong_and_lose_a_second_at_most(
+async def test_killed_writers_leave_nothing_wrong_and_all_that_was_written(
     tmp_path: Path, size: int, evicts: bool
 ) -> None:
     rng = random.Random(size)
     first, all_put, lost, slowest = 0, [0], 0, 0.0
     for _ in range(KILLS):
-        put = await asyncio.to_thread(Writers(tmp_path, size, first).kill, rng.uniform(0.02, 1.5))
-        killed = time.monotonic()
+        put, written = await asyncio.to_thread(Writers(tmp_path, size, first).kill, rng.uniform(0.02, 1.5))
         store = DiskStore(in_folder(tmp_path, size=size))
         before = time.monotonic()
         await store.start()
+        await until(lambda: store.stats().up)  # noqa: B023 - asked in this turn
         slowest = max(slowest, time.monotonic() - before)
-        assert store.stats().up
         assert store.stats().warnings == ()
-        old = [number for number, when in put if when < killed - LOST_AT_MOST]
-        for start in old:
-            missing = await _missing(store, range(start, start + AT_ONCE))
-            assert evicts or missing == []
-        new = [start for start, when in put if when >= killed - LOST_AT_MOST]
-        lost += len(await _missing(store, [number for start in new for number in range(start, start + AT_ONCE)]))
+        missing = await _missing(store, _numbers(written))
+        assert evicts or missing == []
+        lost += len(await _missing(store, _numbers(set(put) - set(written))))
         await _missing(store, rng.choices(all_put, k=200))
         assert store.stats().damaged == {}
-        all_put += [start for start, _ in put]
-        first = max(start % APART for start, _ in put) + AT_ONCE
+        all_put += put
+        first = max(start % APART for start in put) + AT_ONCE
         counted = await store.purge(Selection(), dry=True)
         await store.close()
         assert counted.removed == _rows(tmp_path)
-    assert slowest <= OPENS_WITHIN
-    said = f"opened within {slowest:.3f} s, {len(all_put) * AT_ONCE} answers put, {lost} lost"
+    said = f"opened within {slowest:.3f} s, {len(all_put) * AT_ONCE} answers put, {lost} of those not yet written lost"
     print(f"\n{KILLS} kills of {WRITERS} writers: {said}")

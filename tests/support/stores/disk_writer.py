@@ -1,13 +1,12 @@
 """A process that writes blocks to a disk tier without end, to be killed: `python -m … FOLDER SIZE FIRST`.
 
-For each block it prints its number and the monotonic time at which it was put.
+For each AT_ONCE blocks it prints the number of the first, and how many blocks the file has by then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -26,7 +25,7 @@ async def _write(folder: Path, size: int, first: int) -> None:
     for start in count(first, AT_ONCE):
         for number in range(start, start + AT_ONCE):
             store.put(block_key(number), lasting(block(number), block=number), inf)
-        print(start, time.monotonic(), flush=True)
+        print(start, store.stats().writes, flush=True)
         await asyncio.sleep(PAUSE)
 
 
