@@ -59,7 +59,8 @@ npm_packages() {
 }
 
 have_chromium || debian_packages "Chromium (or name one by CHROMIUM=/path/to/chromium)" chromium-headless-shell chromium
-{ command -v promtool && command -v amtool; } >/dev/null 2>&1 || debian_packages Prometheus "prometheus prometheus-alertmanager"
+{ command -v promtool && command -v amtool; } >/dev/null 2>&1 ||
+    debian_packages Prometheus "prometheus prometheus-alertmanager"
 command -v wrk >/dev/null 2>&1 || debian_packages wrk wrk
 npm_packages anvil "@foundry-rs/anvil@$anvil_version"
 # shellcheck disable=SC2086 -- a word for each package
