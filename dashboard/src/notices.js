@@ -135,8 +135,6 @@ function noticeLine(control) {
   };
 }
 
-const STANDS = "has no node that can take calls";
-const FAILS = "of the calls failed";
 const TIERS = ["disk", "redis"];
 
 const isNode = ({ subject }, networks) => networks.some((network) => subject.startsWith(`${network}/`));
@@ -144,8 +142,9 @@ const isNode = ({ subject }, networks) => networks.some((network) => subject.sta
 /** The less, the more urgent: a network that stands, calls that fail, then what is "bad" before what is not, and nodes
  *  last. */
 function urgency(notice, networks) {
-  const kind = notice.text.includes(STANDS) ? 0 : notice.text.includes(FAILS) ? 1 : isNode(notice, networks) ? 3 : 2;
-  return kind + (kind < 2 || notice.level === "bad" ? 0 : 10);
+  const first = ["no node", "failing"].indexOf(notice.kind);
+  if (isNode(notice, networks)) return notice.level === "bad" ? 3 : 13;
+  return first >= 0 ? first : notice.level === "bad" ? 2 : 12;
 }
 
 export const mostUrgent = (found, networks) =>
@@ -157,5 +156,5 @@ export function leadsTo(notice, networks) {
   if (TIERS.includes(notice.subject) && !networks.includes(notice.subject)) return "#/cache";
   if (notice.subject === "alerts" && !networks.includes("alerts")) return "#/settings/alerts";
   if (!networks.includes(notice.subject)) return null;
-  return notice.text.includes(FAILS) ? errorsAt({ network: notice.subject, fault: "service" }) : "#/nodes";
+  return notice.kind === "failing" ? errorsAt({ network: notice.subject, fault: "service" }) : "#/nodes";
 }

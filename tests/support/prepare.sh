@@ -58,7 +58,7 @@ npm_packages() {
     fi
 }
 
-have_chromium || debian_packages "Chromium (or name one by CHROMIUM=/path/to/chromium)" chromium-headless-shell chromium
+have_chromium || debian_packages Chromium chromium-headless-shell chromium
 { command -v promtool && command -v amtool; } >/dev/null 2>&1 ||
     debian_packages Prometheus "prometheus prometheus-alertmanager"
 command -v wrk >/dev/null 2>&1 || debian_packages wrk wrk

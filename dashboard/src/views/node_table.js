@@ -22,12 +22,9 @@ const ofState = (node) =>
 
 /** The nodes, each with `warned`: what Attention says of it beside its state; empty where that is nothing. */
 export function withAttention(nodes, attention) {
-  const told = attention.map(({ subject, text }) => [subject, text.split(`node ${subject} fails `)[1]]);
-  const failing = new Map(told.filter(([, what]) => what));
-  return nodes.map((node) => {
-    const what = failing.get(`${node.network}/${node.id}`);
-    return { ...node, warned: what ? `it fails ${what}` : "" };
-  });
+  const failing = attention.filter(({ kind }) => kind === "failing");
+  const told = new Map(failing.map(({ subject, text }) => [subject, text.replace(`node ${subject}`, "it")]));
+  return nodes.map((node) => ({ ...node, warned: told.get(`${node.network}/${node.id}`) ?? "" }));
 }
 
 /** The word for the state of a node, whether or not it is suspected. */

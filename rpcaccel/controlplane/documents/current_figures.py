@@ -98,6 +98,7 @@ class Attention(Struct, frozen=True, kw_only=True):
     level: Literal["bad", "warn"]
     subject: Annotated[str, Meta(description="A network, NETWORK/NODE, a tier, or what else it is about.")]
     text: str
+    kind: Annotated[str, Meta(description='The matter in a word or two, such as "no node"; may be empty.')]
     id: Annotated[str, Meta(description="Of the alert that it becomes; the same while the numbers change.")]
     muted: Annotated[Mute | None, Meta(description="The mute that keeps it from webhooks; null: they are told.")]
 

@@ -238,7 +238,7 @@ async def test_notices_come_by_urgency_and_lead_to_what_they_are_about(
     failing = NodeView(network=NETWORK, id="a", state="failing", why=why)
     view.node_list = [failing, NodeView(network=NETWORK, id="b", eligible=True)]
     for _ in range(11):
-        passed(admin, view, failed=40)
+        passed(admin, view, failed=8)
     page = await visitor.open(admin.address, width=900)
     told = page.locator(".first .notices li")
     begins = (f"{OTHER} has no node that can take calls", f"{NETWORK}: ", f"node {NETWORK}/a: no connection")
