@@ -334,12 +334,12 @@ def _why_held(node: NodeFacts, weight: int) -> str:
 def _unknown(one: _TierNode) -> str:
     """Why nothing is said of a node."""
     if not one.has_evidence:
-        seen = f"{one.facts.calls:,} calls in {one.facts.seconds / 60:.0f} minutes"
+        seen = f"{one.facts.calls:,} calls in {one.facts.seconds / 60:.0f} min"
         return f"keeps its share: {seen}, and {_NEEDED} are needed to judge it"
     return "keeps its share: its calls tell too little, few of the same methods as other nodes', or very uneven"
 
 
-_NEEDED = f"{ENOUGH_CALLS:,} calls or {ENOUGH_SECONDS / 60:.0f} minutes"
+_NEEDED = f"{ENOUGH_CALLS:,} calls or {ENOUGH_SECONDS / 60:.0f} min"
 
 
 def _against(one: _TierNode, tier: _Tier) -> str:

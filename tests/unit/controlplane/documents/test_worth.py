@@ -112,7 +112,7 @@ def test_nothing_seen_is_nothing_known() -> None:
     assert (a["calls"], a["share"], a["cost"], a["suggested_weight"]) == (0, None, None, None)
     assert (a["latency"]["p50"], a["latency"]["ratio"], a["latency"]["methods"]) == (None, None, [])
     assert network["gain"] is None
-    assert network["why"].startswith("too early to compare: 2,000 calls or 20 minutes are needed of each node")
+    assert network["why"].startswith("too early to compare: 2,000 calls or 20 min are needed of each node")
 
 
 def test_a_quota_is_projected_to_its_end_at_the_pace_of_the_report() -> None:

@@ -195,7 +195,7 @@ def test_a_node_is_judged_after_20_minutes_with_calls_or_2000_calls(more: dict[s
     count, seconds = more["count"], more.get("seconds", 0.0)
     found = suggest([answered("a"), replace(answered("b", 0.06, count), seconds=seconds)], 10.0)
     assert bool(found.weights) is judged
-    early = "too early to compare: 2,000 calls or 20 minutes are needed of each node, and are not there of b"
+    early = "too early to compare: 2,000 calls or 20 min are needed of each node, and are not there of b"
     assert judged or found.why == early
 
 
@@ -209,8 +209,8 @@ def test_where_there_is_nothing_to_compare_the_sentence_says_so() -> None:
 def test_a_node_that_little_is_known_of_keeps_its_share() -> None:
     found = suggest([*QUICK_AND_SLOW, NodeFacts(id="new", weight=1, calls=12, seconds=180.0)], 10.0)
     assert shares(values(found))["new"] == pytest.approx(1 / 3, rel=0.1)
-    needed = "2,000 calls or 20 minutes are needed to judge it"
-    assert found.weights["new"].why == f"keeps its share: 12 calls in 3 minutes, and {needed}"
+    needed = "2,000 calls or 20 min are needed to judge it"
+    assert found.weights["new"].why == f"keeps its share: 12 calls in 3 min, and {needed}"
 
 
 def test_a_node_that_answers_other_methods_than_all_others_is_not_judged() -> None:
